@@ -93,9 +93,11 @@ def test_a_rule_that_nobody_can_meet_is_refused(
 
 def test_people_are_told_who_is_needed() -> None:
     assert describe_approvers(ORDINARY) == ""
-    assert describe_approvers(DESTRUCTIVE) == "Needs an admin or an owner."
+    assert describe_approvers(DESTRUCTIVE) == "Only an admin or an owner may answer."
     two = Approvers(("member",), exclude_requester=True, quorum=2)
-    assert describe_approvers(two) == "2 people must say yes, each of them a member, but not the requester."
+    assert (
+        describe_approvers(two) == "2 people must allow this, each of them a member, but not the requester."
+    )
 
 
 @given(approvers, st.lists(st.sampled_from([ASKER, OTHER])).map(tuple))

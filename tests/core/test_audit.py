@@ -42,13 +42,13 @@ def test_a_log_that_was_written_anew_shows_against_a_head_that_was_noted(
     assert verify(forged, head_of(forged)).intact, "by itself nobody can tell"
     verified = verify(forged, head_of(forged), [noted])
     assert not verified.intact and verified.broken_at == noted.seq
-    assert "written anew" in verified.why
+    assert "rewritten" in verified.why
 
 
 def test_a_log_that_lost_its_end_shows_against_its_head() -> None:
     rows = written(["a", "b", "c"])
     cut = verify(rows[:2], head_of(rows))
-    assert (cut.rows, cut.broken_at, cut.why) == (2, 3, "it ends with row 2, but row 3 was written once")
+    assert (cut.rows, cut.broken_at, cut.why) == (2, 3, "it ends with row 2, although row 3 was written")
     assert verify([], head_of(rows)).broken_at == 1
     assert verify([], AuditHead(0, rows[-1].hash)).why, "a head without a number was tampered with too"
     assert verify(rows, AuditHead()).why

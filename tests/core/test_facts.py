@@ -7,13 +7,21 @@ from pilothouse.core.facts import KeyFamily
 
 KEYS = {
     "ADDED": "added:x",
+    "AGENT_GROUP": "agent-group:x",
+    "ALLOWED_HOSTS": "hosts:x",
+    "ATTENDED": "attended:x",
+    "CHAIN": "chain:x",
     "CONFIGURED_ROLES": "audit.roles",
     "DECLINED": "unwanted:x",
     "HEALTH": "health:x",
+    "OUTAGE": "outage:x",
     "MOVED": "moved:x",
+    "HANDOVER": "handover:x",
+    "FORK": "fork:x",
     "NAME": "name:x",
     "PAIRING": "pairing",
     "PAIR_TRIES": "pair:x",
+    "PARKED_QUESTION": "parked:x",
     "PICKED_MODE": "mode:x",
     "PRIVATE_CHAT": "home:x",
     "REFUSED_ANSWERS": "refused:x",
@@ -22,8 +30,11 @@ KEYS = {
     "SERVED": "served",
     "STOPPED": "stopped:x",
     "STORE_NAME": "store.name",
+    "THREADS": "threads:x",
     "TRIGGER": "trigger:x",
     "TRUST": "trust:x",
+    "TRUSTED_CONTENT": "trusted-content:x",
+    "WATCHERS": "watchers:x",
     "WISHES": "wishes:x",
 }
 

@@ -6,9 +6,12 @@ from tests.core.strategies import likely_streams, streams
 
 from pilothouse.core.ask import Ask
 from pilothouse.core.event import (
+    NO_END,
+    NO_REASON,
     AskChanged,
     Asked,
     EngineEvent,
+    Grammar,
     Notice,
     PromptAdded,
     ResumeToken,
@@ -20,8 +23,8 @@ from pilothouse.core.event import (
     ToolStarted,
     ToolUpdated,
     TurnEnded,
+    well_formed,
 )
-from pilothouse.core.grammar import NO_END, NO_REASON, Grammar, well_formed
 from pilothouse.core.ids import AskId, CallId, EngineId
 from pilothouse.core.outcome import Failure
 

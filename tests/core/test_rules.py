@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pilothouse.core.errors import ConfigError
-from pilothouse.core.rules import KINDS, OUTCOMES, Rule, matches_glob, parse_rule, path_regex
+from pilothouse.core.policy import KINDS, OUTCOMES, Rule, matches_glob, parse_rule, path_regex
 
 visible = st.text(st.characters(categories=("L", "N", "P", "S", "Zs")), min_size=1, max_size=20)
 one_line = visible.map(lambda text: " ".join(text.split())).filter(bool)
@@ -81,6 +81,14 @@ def test_the_lines_of_the_manual_are_printed_as_they_were_written(line: str) -> 
 def test_a_wrong_rule_says_what_is_wrong(line: str, complaint: str) -> None:
     with pytest.raises(ConfigError, match=complaint.replace("?", r"\?")):
         parse_rule(line)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [("ab*ba", "aba"), ("a*a", "a"), ("npm run x*x", "npm run x"), ("*ab*ba", "xaba"), ("a?*?b", "axb")],
+)
+def test_the_ends_of_a_glob_do_not_share_characters(pattern: str, text: str) -> None:
+    assert not matches_glob(pattern, text)
 
 
 @given(st.text("ab*?. ", max_size=8), st.text("ab. X", max_size=10), st.booleans())

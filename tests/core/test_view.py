@@ -28,8 +28,8 @@ from pilothouse.core.event import (
     TurnEnded,
     Usage,
     UsageChanged,
+    well_formed,
 )
-from pilothouse.core.grammar import well_formed
 from pilothouse.core.ids import AskId, BlobHash, CallId, EngineId
 from pilothouse.core.message import Attachment
 from pilothouse.core.outcome import Failure

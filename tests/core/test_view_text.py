@@ -14,8 +14,8 @@ from pilothouse.core.event import (
     ToolFinished,
     ToolStarted,
     TurnEnded,
+    well_formed,
 )
-from pilothouse.core.grammar import well_formed
 
 
 def paragraphs(texts: Iterable[str]) -> str:

@@ -21,7 +21,7 @@ def words(text: str) -> frozenset[str]:
 
 SAFE = words(
     "arch basename b2sum cat cd cksum cmp column comm command cut date df dirname du echo egrep false "
-    "fgrep file find fold free git grep groups head hexdump hostname id jq ls md5sum nl nproc od paste "
+    "fgrep file find fold free git grep groups head hexdump hostname id jq ls md5sum nl nproc od paste awk diff [ "
     "printf pwd readlink realpath rev rg sed seq sha1sum sha224sum sha256sum sha384sum sha512sum sleep "
     "sort stat strings sum tac tail test tr tree true type uname uniq uptime wc which whoami xxd : python "
     "python3 node npm bun clang cmake deno docker gcc gh java make pip pip3 psql ruby sqlite3 uv"
@@ -30,9 +30,13 @@ VERSION_ONLY = words(
     "python python3 node npm bun clang cmake deno docker gcc gh java make pip pip3 psql ruby sqlite3 uv"
 )
 TEXTUAL = words("echo printf basename dirname realpath readlink which type seq tr df : command id sleep")
-PATTERN_FIRST = words("grep egrep fgrep rg jq")
+PATTERN_FIRST = words("grep egrep fgrep rg jq sed awk")
+LISTERS = words("cat du echo egrep fgrep grep head ls md5sum sha1sum sha256sum stat tail wc")
 BAD: dict[str, str] = {
-    "find": r"-(delete|exec|ok|fprint|fls|files0|L$|H$|D|O)",
+    "find": r"-(delete|execd|ok|fprint|fls|files0|L$|H$|D|O)",
+    "sed": r"-[^-]*[if]|--(in|fi)",
+    "awk": r"-[^-Fv]*[fiElopdDe]|--.",
+    "diff": r"-[^-]*[lrD]|--(rec|pag|from|to)",
     "sort": r"--(o|te|co|files0|random-so)|-[^-]*[oT]",
     "rg": r"--(pre|hostname|search-z|follow|file$|file=|ignore-f)|-[^-]*[zLf]",
     "grep": r"--(file|deref|exclude-f)|-[^-]*[Rf]",
@@ -122,13 +126,13 @@ def scan(text: str) -> list[Piece]:
             at += 1
         elif char == "\n":
             end()
-            if text[at:].strip(" \t\n") and not (pieces and pieces[-1].text in ("&&", "||", "|", "|&")):
-                raise Unsafe
+            joined = pieces and pieces[-1].operator and pieces[-1].text in ("&&", "||", "|", "|&", ";", "(")
+            if pieces and text[at:].strip(" \t\n") and not joined:
+                pieces.append(Piece(";", "", operator=True))
             at += 1
         elif char == "#" and not open_word:
-            if "\n" in text[at:]:
-                raise Unsafe
-            break
+            while at < len(text) and text[at] != "\n":
+                at += 1
         elif char in ";|&()<>":
             if char in "<>" and bare.endswith("}"):
                 raise Unsafe  # it sets a variable to the number of what is opened
@@ -141,6 +145,9 @@ def scan(text: str) -> list[Piece]:
             pieces.append(Piece(found[0], "", operator=True))
             at = found.end()
         else:
+            if char == "$" and after == "?":
+                word, bare, open_word, at = word + "0", bare + "\0", True, at + 2
+                continue
             if char in "$`" or (ord(char) > 127 and unicodedata.category(char)[0] not in "LNPSM"):
                 raise Unsafe
             word, bare, open_word, at = word + char, bare + char, True, at + 1
@@ -157,7 +164,10 @@ def double_quoted(text: str, at: int) -> tuple[str, int]:
         if char == "\\" and after in '"\\$`':
             inside, at = inside + after, at + 2
             continue
-        if char == "`" or (char == "$" and after not in (" ", "|", ")", "/", '"')):
+        if char == "$" and after == "?":
+            inside, at = inside + "0", at + 2
+            continue
+        if char == "`" or (char == "$" and after not in (*' |)/"\t\n;&', "")):
             raise Unsafe
         inside, at = inside + char, at + 1
     raise Unsafe
@@ -242,8 +252,7 @@ def run_one(pieces: object, ok: bool, here: list[str], root: str) -> None:
         if not piece.operator:
             words.append(piece)
         elif piece.text.startswith(">&"):
-            if rest and not rest[0].operator and not words:
-                raise Unsafe
+            continue
         elif not rest or rest[0].operator:
             raise Unsafe
         elif piece.text == "<":
@@ -262,7 +271,11 @@ def check_command(words: list[Piece], ok: bool, here: list[str], root: str) -> N
         raise Unsafe
     name, args = words[0].text, words[1:]
     texts = [arg.text for arg in args]
-    if "=" in name or any(is_pattern_first(arg) or has_braces(arg) for arg in args):
+    if "=" in name or any(map(has_braces, args)):
+        raise Unsafe
+    if any(map(is_pattern_first, args)) and name not in LISTERS:
+        raise Unsafe
+    if any(arg.bare[:1] == "*" for arg in args) and glob.glob("-*", root_dir=here[0]):
         raise Unsafe
     if any(looks_alike(text) for text in texts):
         raise Unsafe
@@ -286,18 +299,21 @@ def check_words(name: str, args: list[Piece], texts: list[str], here: str, root:
         at = 1 if texts[:1] == ["-C"] else 0
         if {"-c", "-p", "--paginate"} & set(before(texts, names[at:])):
             raise Unsafe  # behind the name of what git does, they are about what is shown
-        if not names[at:] or names[at] not in GIT:
+        asked = names[at:] == ["config", "user.name"] or names[at:] == ["config", "user.email"]
+        if not names[at:] or (names[at] not in GIT and not asked):
             raise Unsafe
-    if name == "sed" and not (texts[:1] == ["-n"] and re.fullmatch(r"[\d,$+p;]+", (texts[1:2] or ["x"])[0])):
-        raise Unsafe
+    if name == "find" and "-exec" in texts:
+        ran = texts[texts.index("-exec") + 1 :][:1]
+        if not ran or ran[0] not in SAFE - {"find", "git", "uniq", "xxd", "cd", "command", *VERSION_ONLY}:
+            raise Unsafe
     if name == "printf" and set(
         re.findall(r"%[\W\d]*(\w)", (texts[:1] or ["%n"])[0].replace("%%", ""))
     ) - set("bcdfsqix"):
         raise Unsafe
     if name == "command" and texts[:1] not in (["-v"], ["-V"]):
         raise Unsafe
-    if name == "test" and (len(texts) != 2 or not re.fullmatch(r"-[defhLrswx]", texts[0])):
-        raise Unsafe
+    if name in ("test", "["):
+        check_test(texts if name == "test" else texts[:-1] if texts[-1:] == ["]"] else [])
     if name == "jq" and re.search(r"env|input|import", " ".join(texts), re.IGNORECASE):
         raise Unsafe
     if name in TEXTUAL:
@@ -306,6 +322,15 @@ def check_words(name: str, args: list[Piece], texts: list[str], here: str, root:
     for arg in args:
         if arg is not skipped:
             check_path(arg, here, root)
+
+
+def check_test(texts: list[str]) -> None:
+    rest = texts[1:] if texts[:1] == ["!"] else texts
+    one_file = len(rest) == 2 and re.fullmatch(r"-[defhLrswxnz]", rest[0])
+    same = len(rest) == 3 and rest[1] in ("=", "!=")
+    counted = len(rest) == 3 and re.fullmatch(r"-[engl][qet]", rest[1]) and (rest[0] + rest[2]).isdigit()
+    if not (one_file or same or counted):
+        raise Unsafe
 
 
 def before(texts: list[str], names: list[str]) -> list[str]:

@@ -8,13 +8,9 @@ from pathlib import Path
 from pilothouse.core.ask import Ask
 from pilothouse.core.call import Call
 from pilothouse.core.ids import AskId
-from pilothouse.core.policy import ApprovalMode, Ruling, Site
-from pilothouse.core.rules import parse_rule
+from pilothouse.core.policy import ApprovalMode, Ruling, Site, parse_rule
 from pilothouse.policy.decide import PolicyEnv, decide
-from pilothouse.policy.filesystem import RealFilesystem
-from pilothouse.policy.shell import BashParser
-
-PARSE = BashParser()
+from pilothouse.policy.paths import Filesystem
 
 
 class Plan:
@@ -29,6 +25,8 @@ class Plan:
         for name in ("README.md", "src/app.py", "src/util.py", "notes with blanks.txt", "package.json"):
             (self.root / name).write_text("{}")
         (folder / "secret.txt").write_text("secret")
+        (self.root / ".git" / "objects").mkdir(parents=True)
+        (self.root / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
         (self.home / ".ssh" / "id_rsa").write_text("key")
         for name, target in (
             ("link_out", "/etc"),
@@ -40,7 +38,7 @@ class Plan:
             ("link_in", "src"),
         ):
             (self.root / name).symlink_to(target)
-        self.env = PolicyEnv(PARSE, RealFilesystem(str(self.home)))
+        self.env = PolicyEnv(Filesystem(str(self.home)))
 
     def rule(
         self,

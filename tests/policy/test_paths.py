@@ -14,8 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.policy.plan import Plan
 
-from pilothouse.policy.filesystem import RealFilesystem
-from pilothouse.policy.paths import WorkspacePaths
+from pilothouse.policy.paths import Filesystem, WorkspacePaths
 
 
 @pytest.fixture
@@ -30,7 +29,7 @@ def test_a_path_leads_where_the_system_says(root: Path) -> None:
     (root / "away").symlink_to("/etc")
     (root / "dangling").symlink_to("/nowhere/at/all")
     (root / "half").symlink_to("dangling/more")
-    ground = RealFilesystem(str(root / "home"))
+    ground = Filesystem(str(root / "home"))
     for path in (
         "real",
         "link/x",
@@ -48,7 +47,7 @@ def test_a_path_leads_where_the_system_says(root: Path) -> None:
 
 
 def test_the_home_folder_is_known_and_nobody_elses(root: Path) -> None:
-    ground = RealFilesystem(str(root))
+    ground = Filesystem(str(root))
     assert ground.resolve("/", "~/x") == str(root / "x")
     assert ground.resolve("/", "~") == str(root)
     assert ground.resolve("/", "~root/x") is None
@@ -57,11 +56,11 @@ def test_the_home_folder_is_known_and_nobody_elses(root: Path) -> None:
 def test_a_loop_has_no_answer(root: Path) -> None:
     (root / "a").symlink_to("b")
     (root / "b").symlink_to("a")
-    assert RealFilesystem().resolve(str(root), "a/x") is None
+    assert Filesystem().resolve(str(root), "a/x") is None
 
 
 def test_a_name_that_no_system_takes_has_no_answer(root: Path) -> None:
-    assert RealFilesystem().resolve(str(root), "a\0b") is None
+    assert Filesystem().resolve(str(root), "a\0b") is None
 
 
 @settings(max_examples=200, deadline=None)
@@ -88,7 +87,6 @@ NAMES += [f"new{number}" for number in range(10)]
 def test_many_paths_of_one_decision_lead_where_each_leads_alone(
     plan: Plan, paths: list[str], folder: str
 ) -> None:
-    """From some number of names on a folder is looked at as a whole."""
     places = WorkspacePaths(str(plan.root), (), plan.env.filesystem)
     here = str(plan.root / folder)
     for path in paths:
@@ -106,30 +104,17 @@ def test_a_link_among_many_names_is_followed(plan: Plan) -> None:
         (plan.root / "src" / "new19.py").unlink()
 
 
-def test_a_folder_without_links_is_known_only_where_all_of_it_was_seen(root: Path) -> None:
-    ground = RealFilesystem()
-    assert ground.has_no_links(str(root))
-    assert ground.has_no_links(str(root / "nowhere"))
-    (root / "file").touch()
-    assert ground.has_no_links(str(root))
-    assert not ground.has_no_links(str(root / "file")), "no folder: nobody knows"
-    (root / "link").symlink_to("file")
-    assert not ground.has_no_links(str(root))
-    (root / "link").unlink()
-    for number in range(1001):
-        (root / f"f{number}").touch()
-    assert not ground.has_no_links(str(root)), "too many to look at"
-
-
 def test_patterns_are_expanded_within_a_bound(root: Path) -> None:
-    ground = RealFilesystem()
+    ground = Filesystem()
     for number in range(600):
         (root / f"f{number}").touch()
-    assert set(ground.expand(str(root), "f1?") or ()) == {f"f1{digit}" for digit in range(10)}
+    assert set(ground.expand(str(root), "f59*") or ()) == {"f59", *(f"f59{digit}" for digit in range(10))}
     assert set(ground.expand(str(root), "f5") or ()) == {"f5"}
     assert ground.expand(str(root), "f*") is None
     assert ground.expand(str(root), "*/*/*") is None
     assert ground.expand(str(root), "none*") == ()
+    for pattern in ("f?", "f[12]", "f[^1]", "**/f1", "@(f1)", "é*"):
+        assert ground.expand(str(root), pattern) is None, "shells differ about it"
 
 
 def test_a_pattern_that_means_too_many_files_is_asked_where_a_rule_could_mean_one(plan: Plan) -> None:
@@ -147,13 +132,13 @@ def test_a_pattern_that_means_too_many_files_is_asked_where_a_rule_could_mean_on
 
 
 def test_a_folder_that_poses_as_the_inside_of_a_repository_is_seen(root: Path, plan: Plan) -> None:
-    assert not RealFilesystem().is_git_dir(str(root))
+    assert not Filesystem().is_git_dir(str(root))
     trap = plan.root / "src" / "trap"
     for name in ("objects", "refs"):
         (trap / name).mkdir(parents=True)
     (trap / "HEAD").write_text("ref: refs/heads/main\n")
     try:
-        assert RealFilesystem().is_git_dir(str(trap))
+        assert Filesystem().is_git_dir(str(trap))
         assert plan.rule("cd src/trap && git status").outcome == "ask"
         assert plan.rule("git -C src/trap status").outcome == "ask"
         assert plan.rule("cd src && git status").outcome == "allow"
@@ -181,7 +166,7 @@ def test_every_folder_that_git_takes_for_a_repository_is_seen(root: Path, count:
             env={"PATH": os.environ["PATH"], "GIT_CEILING_DIRECTORIES": str(root), "HOME": str(root)},
         )
         accepted += said.returncode == 0
-        assert said.returncode != 0 or RealFilesystem().is_git_dir(str(trap)), parts
+        assert said.returncode != 0 or Filesystem().is_git_dir(str(trap)), parts
     assert accepted or count == 2
 
 
@@ -219,9 +204,9 @@ def test_a_folder_that_shares_the_inside_of_another_repository_is_asked_about(pl
         ("cat link_in/app.py", "allow"),
         ("cat link_out/passwd", "ask"),
         ("cat dangling", "ask"),
-        ("cd link_in && cat app.py", "allow"),
+        ("cd link_in && cat app.py", "ask"),
         ("cd link_in && cd .. && ls", "ask"),
-        ("cd link_in && cat ../README.md", "allow"),
+        ("cd link_in && cat ../README.md", "ask"),
         ("cd src || cat ../secret.txt", "ask"),
         ("cd nowhere; cat ../secret.txt", "ask"),
         ("cd src && cat ../README.md; cat ../secret.txt", "ask"),

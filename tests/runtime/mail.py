@@ -10,8 +10,8 @@ from pilothouse.core.conversation import Conversation
 from pilothouse.core.message import Address, Content, conversation_id
 from pilothouse.core.queue import QueueRow
 from pilothouse.core.store import Tx
-from pilothouse.runtime.clock import new_id
 from pilothouse.runtime.outbox import say
+from pilothouse.runtime.ports import new_id
 
 
 def answering(text: str) -> PuppetEngine:

@@ -63,8 +63,10 @@ class Strings:
     async def end(self, answer: str = "", cost_usd: float | None = None) -> None:
         await self.emit(TurnEnded("completed", answer, usage=Usage(cost_usd=cost_usd)))
 
-    async def fail(self, kind: Any, text: str = "It failed.", retry_at: float | None = None) -> None:
-        await self.emit(TurnEnded("failed", failure=Failure(kind, text, retry_at)))
+    async def fail(
+        self, kind: Any, text: str = "It failed.", retry_at: float | None = None, fix: str = ""
+    ) -> None:
+        await self.emit(TurnEnded("failed", failure=Failure(kind, text, retry_at, fix=fix)))
 
     async def ask(self, ask: Ask) -> Decision:
         await self.emit(Asked(with_call(ask)))
@@ -144,8 +146,6 @@ class BareSession:
 
 
 class PuppetSession(BareSession):
-    accepts_images = True
-
     async def interrupt(self) -> None:
         if self._strings is not None:
             self._strings.interrupted.set()

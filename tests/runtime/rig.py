@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from itertools import count
@@ -17,27 +17,28 @@ from tests.runtime.puppet import PUPPET, PuppetEngine
 
 from pilothouse.channels.memory import MEMORY, PERSON, MemoryChannel
 from pilothouse.core.ask import Ask, AskRow
+from pilothouse.core.ask_words import headline
 from pilothouse.core.audit import AuditRow
 from pilothouse.core.channel import Channel, Receipt
 from pilothouse.core.clock import Clock
-from pilothouse.core.engine import Engine
+from pilothouse.core.engine import Engine, EngineStatus
 from pilothouse.core.errors import StoreUnavailable
 from pilothouse.core.ids import ChannelId, ConversationId, EngineId, Epoch, UserId
 from pilothouse.core.message import Author, InboundMessage
 from pilothouse.core.people import People
-from pilothouse.core.policy import Classify, Policy
+from pilothouse.core.policy import AskAlways, Classify, Policy
 from pilothouse.core.queue import QueueRow
 from pilothouse.core.store import NodeInfo, Store, Tx
 from pilothouse.core.turn import Turn
 from pilothouse.engines.claude.calls import call_of
-from pilothouse.policy.tool_class import tool_class
-from pilothouse.runtime.clock import SystemClock, new_id
+from pilothouse.policy.decide import PolicyEnv, tool_class
+from pilothouse.runtime.engine_report import EngineReport
 from pilothouse.runtime.gateway import Gateway
-from pilothouse.runtime.ports import Ports
+from pilothouse.runtime.ports import NoTools, Ports, SystemClock, ToolServer, control_of, new_id
 from pilothouse.runtime.settings import Settings
-from pilothouse.runtime.signals import control_of
 from pilothouse.runtime.topics import TOPICS
 from pilothouse.stores.sqlite import STORE
+from pilothouse.testing.clock import FakeClock
 
 T = TypeVar("T")
 
@@ -56,6 +57,7 @@ def settings_for(folder: Path, **changes: Any) -> Settings:
         engine_names={"puppet": PUPPET},
         people=People({PERSON.id: "owner", MEMBER.id: "member", ADMIN.id: "admin", SECOND.id: "admin"}),
         retry_first_s=0.01,
+        outage_pauses_s=(0.01, 0.02),
         grace_s=0.5,
         stop_grace_s=0.5,
         first_view_s=0.05,
@@ -79,6 +81,7 @@ class FaultyStore:
         self.epoch: Epoch | None = store.epoch
         self.trouble = ""
         self.refused = 0
+        self.reads = 0
 
     async def write(self, unit: Callable[[Tx], T]) -> T:
         if self.trouble:
@@ -89,6 +92,7 @@ class FaultyStore:
         return result
 
     async def read(self, unit: Callable[[Tx], T]) -> T:
+        self.reads += 1
         return await self._store.read(unit)
 
     def changes(self, *, of_others: bool = False) -> AsyncIterator[None]:
@@ -161,7 +165,7 @@ class Rig:
             return [row for row in tx.asks.open_in(conversation) if title in row.ask.title]
 
         row: AskRow = (await self.until(asked))[-1]
-        await self.until_said(row.ask.title)
+        await self.until_said(headline(row.ask))
         return row.ask
 
     async def until_said(self, text: str, deadline_s: float = 20) -> str:
@@ -225,6 +229,24 @@ async def _problem_of(unusable: Mapping[EngineId, str], engine: EngineId) -> str
     return unusable.get(engine, "")
 
 
+async def _reports(unusable: Mapping[EngineId, str], engines: Iterable[EngineId]) -> list[EngineReport]:
+    """What is wrong with an engine is in `unusable`; under `login:ID`, what is wrong with its login."""
+    return [
+        EngineReport(
+            id,
+            id.title(),
+            EngineStatus(id not in unusable, "1.0", unusable.get(id, "")),
+            EngineStatus(
+                f"login:{id}" not in unusable, "logged in", unusable.get(EngineId(f"login:{id}"), "")
+            ),
+        )
+        for id in engines
+    ]
+
+
+CLASSIFY: Classify = partial(tool_class, env=PolicyEnv())
+
+
 @asynccontextmanager
 async def open_rig(
     folder: Path,
@@ -236,12 +258,13 @@ async def open_rig(
     engines: Mapping[EngineId, Engine] | None = None,
     channels: Mapping[ChannelId, Channel] | None = None,
     policy: Policy | None = None,
-    tool_class: Classify = tool_class,
+    tool_class: Classify = CLASSIFY,
     unusable: Mapping[EngineId, str] | None = None,
     alive: Callable[[NodeInfo], bool | None] = lambda _info: None,
     standby: bool = False,
     until_ready: bool = True,
     ends_with: type[Exception] | None = None,
+    tools: ToolServer | None = None,
     **settings: Any,
 ) -> AsyncIterator[Rig]:
     engine = engine or PuppetEngine()
@@ -260,13 +283,19 @@ async def open_rig(
             settings=lambda: chosen,
             engines={PUPPET: engine} if engines is None else engines,
             channels={channel.id: channel} if channels is None else channels,
-            policy=policy,
+            policy=policy or AskAlways(),
             tool_class=tool_class,
             read_call=lambda _engine, payload: call_of(payload),
             alive=alive,
-            engine_problem=partial(_problem_of, unusable or {}),
+            engine_problem=partial(_problem_of, {} if unusable is None else unusable),
+            engine_reports=partial(
+                _reports, {} if unusable is None else unusable, engines or {PUPPET: engine}
+            ),
             log=lambda event, **fields: logged.append((event, fields)),
+            tools=tools or NoTools(),
         )
+        if isinstance(clock, FakeClock):
+            clock.on_move = ports.signals.poke_all
         ready = anyio.Event()
         gateway = Gateway(ports, NodeInfo(name, "here", os.getpid(), ""), standby=standby, on_ready=ready.set)
         rig = Rig(ports, faulty, gateway, engine, channel)

@@ -27,7 +27,7 @@ TWO = Approvers(("admin",), exclude_requester=True, quorum=2)
 GRANTED = Author(UserId("memory:granted"), "Granted")
 
 
-def by_words(call: Call | None) -> ToolClass:
+def by_words(call: Call | None, workspace: str) -> ToolClass:
     return "destructive" if "rm " in str(call) else "ordinary"
 
 
@@ -99,9 +99,9 @@ async def test_people_are_told_who_is_needed(tmp_path: Path) -> None:
     async with open_rig(tmp_path, PuppetEngine(asks(WIPE)), tool_class=by_words) as rig:
         await rig.channel.say("go", author=MEMBER)
         asked = await rig.until_asked()
-        assert "Needs an admin or an owner." in await rig.until_said("Run rm?")
+        assert "Only an admin or an owner may answer." in await rig.until_said("wants to run `rm -rf build`")
         refused = await rig.channel.answer(asked, "allow", author=MEMBER)
-        assert "Needs an admin or an owner." in refused.text
+        assert "Only an admin or an owner may answer." in refused.text
         assert (await rig.channel.answer(asked, "deny", text="better not", author=MEMBER)).accepted
         await rig.until_said("told: deny better not")
 
@@ -111,9 +111,9 @@ async def test_a_member_who_may_not_answer_a_question_has_sent_a_message(tmp_pat
         await rig.channel.say("go")
         asked = await rig.until_asked()
         other = await rig.channel.say("blue", author=MEMBER)
-        assert other.text != "Taken as the answer."
+        assert other.text != "Got it."
         assert (await row_of(rig, asked)).state == "open"
-        assert (await rig.channel.say("1")).text == "Taken as the answer."
+        assert (await rig.channel.say("1")).text == "Got it."
         await rig.until_said("told: answer  r")
         await rig.until_said("you said: blue")
 
@@ -124,7 +124,7 @@ async def test_several_options_are_chosen_by_a_plain_reply(tmp_path: Path) -> No
         await rig.channel.say("go")
         asked = await rig.until_asked()
         assert not (await rig.channel.answer(asked, "answer", options=("r", "x"))).accepted
-        assert (await rig.channel.say("red, blue")).text == "Taken as the answer."
+        assert (await rig.channel.say("red, blue")).text == "Got it."
         await rig.until_said("told: answer  r,b")
 
 
@@ -146,13 +146,16 @@ async def test_whoever_changes_what_runs_must_be_able_to_allow_that(tmp_path: Pa
 
 
 async def test_a_changed_input_is_classed_by_the_engine_that_asked(tmp_path: Path) -> None:
-    async with open_rig(tmp_path, PuppetEngine(asks(MAKE))) as rig:
+    payload = {"tool": "Bash", "input": {"command": "touch made"}, "cwd": str(tmp_path)}
+    touch = Ask(AskId("a"), "approval", "Run touch?", payload)
+    async with open_rig(tmp_path, PuppetEngine(asks(touch))) as rig:
         await rig.channel.say("go", author=MEMBER)
         asked, desk = await rig.until_asked(), rig.gateway.desk
         for given, accepted in (
-            ({"command": "git push"}, False),
+            ({"command": "make"}, False),
+            ({"command": "touch ../made"}, False),
             ({"x": 1}, False),
-            ({"command": "make -k"}, True),
+            ({"command": "touch other"}, True),
         ):
             decision = Decision("allow", input=given)
             taken = await desk.answer(asked.id, asked.payload_hash, decision, MEMBER)
@@ -176,7 +179,7 @@ async def test_a_call_that_its_engine_does_not_describe_is_destructive(tmp_path:
 
 
 async def test_only_an_admin_allows_something_for_good(tmp_path: Path) -> None:
-    async with open_rig(tmp_path, PuppetEngine(asks(MAKE)), policy=Offering()) as rig:
+    async with open_rig(tmp_path, PuppetEngine(asks(MAKE)), policy=Offering(), tool_class=by_words) as rig:
         await rig.channel.say("go", author=MEMBER)
         asked = await rig.until_asked()
         assert (
@@ -197,7 +200,7 @@ async def test_a_quorum_needs_different_people_and_not_the_requester(tmp_path: P
         assert not for_good.accepted, "else one person would do away with the quorum"
         first = await rig.channel.answer(asked, "allow", author=SECOND)
         assert (first.accepted, first.text[:6]) == (True, "1 of 2")
-        await rig.until_said("1 of 2 said yes: Run rm?")
+        await rig.until_said("1 of 2 said yes: rm -rf build")
         again = await rig.channel.answer(asked, "allow", author=SECOND)
         assert not again.accepted
         assert "already" in again.text
@@ -259,12 +262,15 @@ async def test_a_vote_outlives_a_restart_and_a_revoked_one_does_not_count(tmp_pa
 async def test_a_yes_whose_giver_was_revoked_before_it_could_be_used_is_asked_for_anew(
     tmp_path: Path,
 ) -> None:
-    async with open_rig(tmp_path, PuppetEngine(asks(MAKE)), name="first") as rig:
-        await rig.store.write(lambda tx: tx.people.grant(Grant(GRANTED.id, "member")))
-        await rig.channel.say("go", author=GRANTED)
+    settings: dict[str, Any] = {"tool_class": by_words}
+    async with open_rig(tmp_path, PuppetEngine(asks(MAKE)), name="first", **settings) as rig:
+        await rig.store.write(lambda tx: tx.people.grant(Grant(GRANTED.id, "admin")))
+        await rig.channel.say("go", author=MEMBER)
         first = await rig.until_asked()
         rig.crash()
-    async with open_rig(tmp_path, PuppetEngine(asks(MAKE)), name="second", alive=only_alive("second")) as rig:
+    async with open_rig(
+        tmp_path, PuppetEngine(asks(MAKE)), name="second", alive=only_alive("second"), **settings
+    ) as rig:
 
         def unit(tx: Any) -> None:
             from pilothouse.runtime.asks.answers import Answer, Answers
@@ -279,6 +285,35 @@ async def test_a_yes_whose_giver_was_revoked_before_it_could_be_used_is_asked_fo
         rig.poke()
         rows = await rig.until(lambda tx: tx.asks.open_in(MAIN))
         assert rows[0].ask.id != first.id
+        await rig.channel.answer(rows[0].ask, "deny", text="they left")
+        await rig.until_said("told: deny they left")
+
+
+async def test_a_quorum_of_which_one_was_revoked_before_it_could_be_used_is_none(tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"tool_class": by_words, "approvals": destructive(TWO)}
+    async with open_rig(tmp_path, PuppetEngine(asks(WIPE)), name="first", **settings) as rig:
+        await rig.store.write(lambda tx: tx.people.grant(Grant(GRANTED.id, "admin")))
+        await rig.channel.say("go", author=MEMBER)
+        first = await rig.until_asked()
+        rig.crash()
+    async with open_rig(
+        tmp_path, PuppetEngine(asks(WIPE)), name="second", alive=only_alive("second"), **settings
+    ) as rig:
+
+        def unit(tx: Any) -> None:
+            from pilothouse.runtime.asks.answers import Answer, Answers
+
+            answers = Answers(rig.ports.settings(), rig.ports.ids, rig.ports.tool_class, rig.ports.topics)
+            for giver in (GRANTED, SECOND):
+                answer = Answer(first.id, first.payload_hash, Decision("allow"), giver, 1.0)
+                assert answers.take(tx, answer).answered.accepted
+            assert tx.asks.get(first.id).state == "answered"
+            tx.people.revoke(GRANTED.id)
+
+        await rig.store.write(unit)
+        rig.poke()
+        rows = await rig.until(lambda tx: tx.asks.open_in(MAIN))
+        assert rows[0].ask.id != first.id, "one of two is no quorum"
         await rig.channel.answer(rows[0].ask, "deny", text="they left")
         await rig.until_said("told: deny they left")
 
@@ -322,7 +357,10 @@ async def test_an_ask_is_shown_in_the_approvers_own_chats_and_settles_everywhere
         asked = await rig.until_asked()
         shown = [rig.said(place) for place in ("main", "admins-own", "owners-own")]
         await rig.until_true(
-            lambda: all("Run rm?" in rig.said(place)[-1] for place in ("main", "admins-own", "owners-own"))
+            lambda: all(
+                "wants to run `rm -rf build`" in rig.said(place)[-1]
+                for place in ("main", "admins-own", "owners-own")
+            )
         )
         assert shown
         receipt = await rig.channel.say(f"/show {asked.id}", "admins-own", author=ADMIN)
@@ -331,7 +369,7 @@ async def test_an_ask_is_shown_in_the_approvers_own_chats_and_settles_everywhere
         assert (await rig.channel.answer(asked, "allow", author=ADMIN)).accepted
         for place in ("main", "admins-own", "owners-own"):
             await rig.until_true(
-                lambda place=place: any("Run rm? · allowed, by Admin" in text for text in rig.said(place))
+                lambda place=place: any("Allowed by Admin: rm -rf build" in text for text in rig.said(place))
             )
         assert (await row_of(rig, asked)).shown_in == (
             ConversationId("memory:admins-own"),
@@ -347,13 +385,18 @@ async def test_an_ask_in_a_private_chat_of_somebody_who_may_not_allow_it_goes_to
         await rig.until_said("you said: hi")
         await rig.channel.say("go", author=MEMBER)
         asked = await rig.until_asked()
-        whose = f"Member ({MEMBER.id}), in their own chat. Asked: {PERSON.name} ({PERSON.id})."
-        for place in ("main", "owners-own"):
-            await rig.until_true(lambda place=place: any(whose in text for text in rig.said(place)))
+        said = {
+            "main": f"Only an admin or an owner may answer.\nAlso sent to: {PERSON.name}.",
+            "owners-own": "From Member’s memory chat.",
+        }
+        for place, whose in said.items():
+            await rig.until_true(
+                lambda place=place, whose=whose: any(whose in text for text in rig.said(place))
+            )
         assert (await row_of(rig, asked)).shown_in == (ConversationId("memory:owners-own"),)
         assert not (await rig.channel.answer(asked, "allow", author=MEMBER)).accepted
         assert (await rig.channel.answer(asked, "allow")).accepted
-        settled = f"Run rm? · allowed, by {PERSON.name}"
+        settled = f"Allowed by {PERSON.name}: rm -rf build"
         for place in ("main", "owners-own"):
             await rig.until_true(lambda place=place: any(settled in text for text in rig.said(place)))
         await rig.until_said("told: allow")
@@ -396,7 +439,7 @@ async def test_whoever_asks_in_private_is_told_that_nobody_could_be_asked(tmp_pa
     async with open_rig(tmp_path, PuppetEngine(asks(WIPE)), tool_class=by_words) as rig:
         await rig.channel.say("go", author=MEMBER)
         asked = await rig.until_asked()
-        assert "`pilothouse asks` lists it" in await rig.until_said("Run rm?")
+        assert "`pilothouse asks` lists it" in await rig.until_said("wants to run `rm -rf build`")
         assert (await row_of(rig, asked)).shown_in == ()
 
 
@@ -410,10 +453,15 @@ async def test_answers_that_do_not_count_are_written_down_and_a_stranger_cannot_
         await rig.channel.answer(msgspec.structs.replace(asked, id=AskId("ask-none")), "allow")
         for _ in range(100):
             await rig.channel.answer(asked, "allow", author=STRANGER)
+        for _ in range(70):
+            await rig.channel.answer(
+                msgspec.structs.replace(asked, id=AskId("ask-none")), "allow", author=SECOND
+            )
         await rig.channel.answer(asked, "allow")
         await rig.channel.answer(asked, "allow")
         await rig.channel.answer(asked, "deny")
         found = await refusals(rig)
+        assert len([who for who, _ in found if who == SECOND.id]) == 60, "nor can a member"
         assert found.count((STRANGER.id, "foreign")) == 20
         assert [kind for who, kind in found if who == PERSON.id] == ["forged", "unknown", "replayed"]
         await rig.until_said("told: allow")

@@ -62,7 +62,7 @@ PAYLOADS: dict[str, dict[str, Any]] = {
 TIMEOUT_S = 100.0
 
 
-def class_of(call: Call | None) -> ToolClass:
+def class_of(call: Call | None, workspace: str) -> ToolClass:
     return "destructive" if "rm" in str(call) else "ordinary"
 
 
@@ -239,9 +239,7 @@ class World:
         at = self.clock.now()
 
         def unit(tx: Tx) -> Started | None:
-            tx.inbox.put(
-                id=MessageId(key), key=key, lane=PLACE, conversation_id=PLACE, kind="chat", body=body, at=at
-            )
+            tx.inbox.put(id=MessageId(key), key=key, conversation_id=PLACE, kind="chat", body=body, at=at)
             if self.roles[ASKER] != "stranger":  # intake refuses a stranger's message
                 place = tx.conversations.get(PLACE)
                 supersede_lost(tx, self.ports.ids, [place.session_id if place else None], at)

@@ -23,7 +23,7 @@ from pilothouse.core.policy import PolicyOutcome, Ruling, Site
 from pilothouse.core.store import Tx
 from pilothouse.core.turn import Cause, Prompt, Turn
 from pilothouse.runtime.asks.settle import apply_answer, expire, lapse, supersede
-from pilothouse.runtime.clock import new_id
+from pilothouse.runtime.ports import new_id
 from pilothouse.runtime.topics import TOPICS
 from pilothouse.runtime.turns.finish import forget_answers
 from pilothouse.testing.clock import FakeClock
@@ -57,7 +57,7 @@ async def test_an_approval_waits_is_allowed_and_goes_on(tmp_path: Path) -> None:
         assert ask.id != APPROVAL.id, "the id is ours: it outlives the engine"
         answered = await rig.channel.answer(ask, "allow", author=MEMBER)
         assert answered.accepted
-        assert "allowed, by Member" in answered.text
+        assert answered.text == "Allowed by Member: Run make?"
         await rig.until_said("told: allow")
         (turn,) = await rig.until_ended()
         assert turn.status == "done"
@@ -101,7 +101,7 @@ async def test_an_ask_that_expires_is_a_no_and_says_so(tmp_path: Path) -> None:
         assert (await state_of(rig, ask)).state == "open", "and waiting for a person is no hang"
         await clock.advance(2)
         rig.poke()
-        await rig.until_said("Nobody answered, so it is a no: Run make?")
+        await rig.until_said("No answer in 2 minutes; Puppet goes on without one: Run make?")
         await rig.until_said("told: deny nobody answered in time")
         late = await rig.channel.answer(ask, "allow")
         assert not late.accepted
@@ -116,7 +116,7 @@ async def test_a_late_answer_is_refused_even_before_the_expiry_was_noticed(tmp_p
         assert (await state_of(rig, ask)).ask.expires_at == clock.now() + 60
         await clock.advance(60)
         assert not (await rig.channel.answer(ask, "answer", text="blue")).accepted
-        assert (await rig.channel.say("blue")).text != "Taken as the answer."
+        assert (await rig.channel.say("blue")).text != "Got it."
         await rig.until_said("told: deny nobody answered in time")
         await rig.until_said("you said: blue")
 
@@ -151,12 +151,37 @@ async def test_a_plain_reply_answers_a_question(tmp_path: Path) -> None:
         await rig.channel.say("go")
         await rig.until_asked()
         receipt = await rig.channel.say("blue, please")
-        assert receipt.text == "Taken as the answer."
+        assert receipt.text == "Got it."
         await rig.until_said("told: answer blue, please")
         await rig.until_idle()
         assert len(rig.engine.turns) == 1
         row = await rig.inbox_row(receipt)
         assert (row.status, row.why[:9]) == ("done", "answered ")
+
+
+async def test_a_secret_reaches_the_engine_and_is_kept_and_shown_nowhere_else(tmp_path: Path) -> None:
+    key = Ask(
+        AskId("q"), "question", "Which key?", {"question": "Which key?", "secret": True}, free_text=True
+    )
+    heard: list[str] = []
+
+    async def play(strings: Strings) -> None:
+        await strings.start()
+        heard.append((await strings.ask(key)).text)
+        await strings.end("Thanks.")
+
+    async with open_rig(tmp_path, PuppetEngine(play)) as rig:
+        await rig.channel.say("go")
+        ask = await rig.until_asked()
+        receipt = await rig.channel.say("sk-hush")
+        await rig.until_said("Thanks.")
+        row = await rig.store.read(lambda tx: tx.asks.get(ask.id))
+        trail = await rig.store.read(lambda tx: tx.audit.list())
+        said = rig.channel.visible()
+    assert heard == ["sk-hush"]
+    assert row is not None and row.decision is not None and row.decision.text == ""
+    assert "sk-hush" not in f"{receipt.text} {said} {trail}"
+    assert any("Answered by Person: a secret" in line for line in said)
 
 
 async def test_words_answer_the_question_that_they_reply_to_and_not_an_older_one(tmp_path: Path) -> None:
@@ -172,22 +197,20 @@ async def test_words_answer_the_question_that_they_reply_to_and_not_an_older_one
         await rig.channel.say("go")
         await rig.until_said("Which size?")
         (stands,) = [sent.ref for sent in rig.channel.sent if "Which size?" in sent.text]
-        assert (await rig.channel.say("large", reply_to=stands)).text == "Taken as the answer."
-        assert (await rig.channel.say("blue", reply_to=stands)).text == "Taken as the answer.", (
-            "it is settled"
-        )
+        assert (await rig.channel.say("large", reply_to=stands)).text == "Got it."
+        assert (await rig.channel.say("blue", reply_to=stands)).text == "Got it.", "it is settled"
         await rig.until_said("told: ['large', 'blue']")
 
 
-async def test_a_plain_reply_never_answers_an_approval(tmp_path: Path) -> None:
+async def test_a_message_never_answers_an_approval(tmp_path: Path) -> None:
     async with open_rig(tmp_path, asking()) as rig:
         await rig.channel.say("go")
         ask = await rig.until_asked()
-        receipt = await rig.channel.say("yes")
-        assert "has been queued" in receipt.text
+        receipt = await rig.channel.say("yes, but later")
+        assert "comes after it" in receipt.text
         assert (await state_of(rig, ask)).state == "open"
         await rig.channel.answer(ask, "allow")
-        await rig.until_said("you said: yes")
+        await rig.until_said("you said: yes, but later")
 
 
 async def test_an_option_can_be_chosen_and_a_text_is_cleaned(tmp_path: Path) -> None:
@@ -266,7 +289,9 @@ async def test_where_a_rule_decides_nobody_is_asked(tmp_path: Path, policy: Rule
         await rig.channel.say("go")
         await rig.until_said(told)
         await rig.until_idle()
-        assert len(rig.said()) == 1
+        denied = told.removeprefix("told: deny ")
+        notices: list[str] = [] if denied == told else [f"Denied: {denied} (Run make?)"]
+        assert rig.said()[:-1] == notices
 
 
 async def test_where_a_session_cannot_be_answered_the_log_says_so(tmp_path: Path) -> None:

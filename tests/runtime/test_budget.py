@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from pilothouse.core.store import Tx
 from pilothouse.core.turn import Turn
 from pilothouse.runtime.asks.settle import apply_answer
 from pilothouse.runtime.budget.hold import BUDGET
-from pilothouse.runtime.clock import new_id
+from pilothouse.runtime.ports import new_id
 from pilothouse.runtime.topics import TOPICS
 from pilothouse.stores.sqlite import STORE
 from pilothouse.testing.clock import FakeClock
@@ -188,8 +189,24 @@ async def test_a_held_turn_goes_on_by_itself_when_the_next_day_begins(tmp_path: 
         await rig.until_said("did two")
         row = await rig.store.read(lambda tx: tx.asks.get(ask.id))
         assert row is not None and row.state == "superseded"
-        await rig.until_said("superseded (nothing waits for it any more)")
+        await rig.until_said("(nothing waits for it any more)")
         assert (await cap_status(rig)).spent_usd == pytest.approx(0.4), "yesterday's is yesterday's"
+
+
+@pytest.mark.parametrize("caps", [Caps(), Caps(all_usd=1.0)], ids=["no cap", "cap"])
+async def test_a_turn_across_midnight_counts_on_the_day_it_began(tmp_path: Path, caps: Caps) -> None:
+    clock, gate = FakeClock(), anyio.Event()
+    clock.jump(86_400 - clock.now() % 86_400 - 60)
+    began = day_of(clock.now(), UTC)
+    async with open_rig(tmp_path, PuppetEngine(costing(0.4, gate)), clock=clock, caps=caps) as rig:
+        await rig.channel.say("one")
+        await rig.until_true(lambda: rig.engine.turns)
+        await clock.advance(120)
+        gate.set()
+        await rig.until_ended()
+        (row,) = await rig.store.read(lambda tx: tx.spending.of())
+        assert (row.day, row.cost_usd) == (began, pytest.approx(0.4))
+        assert day_of(clock.now(), UTC) != began
 
 
 async def test_a_held_turn_can_be_stopped_and_then_nobody_is_asked(tmp_path: Path) -> None:
@@ -204,10 +221,10 @@ async def test_a_held_turn_can_be_stopped_and_then_nobody_is_asked(tmp_path: Pat
         row = await rig.store.read(lambda tx: tx.asks.get(ask.id))
         assert row is not None and row.state == "superseded"
         assert (await rig.inbox_row(receipt)).status == "done"
-        line = await rig.until_said("superseded (nothing waits for it any more)")
+        line = await rig.until_said("(nothing waits for it any more)")
         await rig.until_idle()
-        title = line.partition(" · ")[0]
-        assert [text for text in rig.said() if text.startswith(title)] == [line], "no buttons stay behind"
+        title = line.removeprefix("No longer open: ").partition(" (")[0]
+        assert [text for text in rig.said() if title in text] == [line], "no buttons stay behind"
 
 
 async def test_a_held_turn_and_its_ask_outlive_a_crash(tmp_path: Path) -> None:
@@ -265,7 +282,7 @@ async def test_a_turn_that_does_not_tell_counts_with_its_reservation_and_is_neve
         (row,) = await rig.store.read(lambda tx: tx.spending.of())
         assert (row.turns, row.untold, row.cost_usd) == (2, 2, 0.0)
         await rig.channel.say("/cost")
-        assert "2 not told" in await rig.until_said("$0.00 in 2 turns")
+        assert "2 without a price" in await rig.until_said("$0.00 in 2 turns")
 
 
 async def test_a_turn_whose_engine_never_opened_costs_nothing(tmp_path: Path) -> None:
@@ -276,11 +293,11 @@ async def test_a_turn_whose_engine_never_opened_costs_nothing(tmp_path: Path) ->
         assert (now.used_usd, now.reserved_usd) == (0.0, 0.0)
 
 
-async def test_a_lost_turn_settles_with_what_its_engine_had_told(tmp_path: Path) -> None:
+async def test_a_lost_turn_settles_with_the_last_cost_that_its_engine_told(tmp_path: Path) -> None:
     async def dies(strings: Strings) -> None:
         await strings.start()
         await strings.tool()
-        await strings.emit(UsageChanged(Usage(cost_usd=0.7)))
+        await strings.emit(UsageChanged(Usage(cost_usd=0.2)), UsageChanged(Usage(cost_usd=0.7)))
         await anyio.sleep_forever()
 
     caps = Caps(all_usd=1.0, least_usd=0.05)
@@ -428,6 +445,6 @@ async def test_cost_tells_this_session_this_day_and_the_caps(tmp_path: Path) -> 
         await rig.channel.say("go")
         await rig.until_ended()
         await rig.channel.say("/cost")
-        text = await rig.until_said("this session")
+        text = await rig.until_said("This session")
         assert "message" in text and "$0.25 in 1 turn\n" in text
-        assert "cap: all" in text and "$0.25 of $2.00" in text
+        assert "Daily cap (all)" in text and "$0.25 of $2.00" in text

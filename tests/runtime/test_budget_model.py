@@ -19,7 +19,7 @@ from pilothouse.core.ids import ConversationId, EngineId, SessionId, TurnId
 from pilothouse.core.outcome import Usage
 from pilothouse.core.turn import ENDED, Prompt, Turn
 from pilothouse.runtime.budget.ledger import reserve, settle, settle_lost
-from pilothouse.runtime.clock import new_id
+from pilothouse.runtime.ports import new_id
 from pilothouse.runtime.settings import Settings
 from pilothouse.stores.sqlite.blobs import BlobFiles
 from pilothouse.stores.sqlite.link import Link, connect

@@ -38,7 +38,7 @@ async def test_collect_makes_one_prompt_of_all_that_waited_in_the_order_it_came(
         await rig.channel.say("one")
         await rig.until_live()
         receipts = [await rig.channel.say(text) for text in ("two", "three", "four")]
-        assert all("next in line with what else you send" in receipt.text for receipt in receipts)
+        assert all("is next" in receipt.text for receipt in receipts)
         go.set()
         first, second = await prompts(rig, 2)
         assert first == "one"
@@ -70,8 +70,8 @@ async def test_queue_runs_one_turn_each_in_the_order_they_came(tmp_path: Path) -
         await rig.until_live()
         two = await rig.channel.say("two")
         three = await rig.channel.say("three")
-        assert "next in line" in two.text
-        assert "behind 1 other;" in three.text
+        assert "is next" in two.text
+        assert "comes after 1 other (" in three.text
         go.set()
         assert await prompts(rig, 3) == ["one", "two", "three"]
         await rig.until_ended(3)
@@ -88,7 +88,7 @@ async def test_what_was_sent_to_be_a_turn_by_itself_is_one_whatever_the_policy(
         await rig.channel.say("one")
         await rig.until_live()
         receipts = [await rig.ask_alone(text) for text in ("two", "three")]
-        assert all("has been queued" in receipt.text for receipt in receipts)
+        assert all("(/cancel drops it)" in receipt.text for receipt in receipts)
         await rig.channel.say("four")
         go.set()
         assert await prompts(rig, 4) == ["one", "two", "three", "four"]

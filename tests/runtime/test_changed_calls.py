@@ -11,8 +11,8 @@ from pilothouse.core.ask import Ask
 from pilothouse.core.call import Call, ReadCall
 from pilothouse.core.ids import AskId
 from pilothouse.engines.claude.calls import call_of
-from pilothouse.policy.tool_class import tool_class
-from pilothouse.runtime.asks.call import complete_call, with_input
+from pilothouse.policy.decide import PolicyEnv, tool_class
+from pilothouse.runtime.asks.show import complete_call, with_input
 
 OLD = Ask(AskId("a"), "approval", "make", {"tool": "Bash", "input": {"command": "make"}, "cwd": "/w"})
 PLAIN = Ask(AskId("a"), "approval", "Shall I?", {"kind": "approval"})
@@ -26,7 +26,7 @@ def not_read(payload: Mapping[str, Any]) -> Call | None:
 @pytest.mark.parametrize(
     ("ask", "read", "call", "class_"),
     [
-        (OLD, call_of, Call("command", "Bash", "/w", "ls"), "ordinary"),
+        (OLD, call_of, Call("command", "Bash", "/w", "ls", shown=("command",)), "ordinary"),
         (OLD, not_read, Call("unreadable", "Bash"), "destructive"),
         (OWN, call_of, Call("unreadable"), "destructive"),
         (PLAIN, call_of, None, "ordinary"),
@@ -38,7 +38,7 @@ def test_a_changed_input_is_read_by_the_engine_or_counts_as_unreadable(
     changed = with_input(ask, {"command": "ls"}, read)
     assert changed.payload == {**ask.payload, "input": {"command": "ls"}}
     assert changed.call == call
-    assert tool_class(changed.call) == class_
+    assert tool_class(changed.call, "/w", PolicyEnv()) == class_
 
 
 def test_the_texts_of_a_call_can_be_stored() -> None:

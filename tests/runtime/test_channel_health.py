@@ -13,16 +13,15 @@ from tests.runtime.rig import MAIN, open_rig, settings_for
 
 from pilothouse.channels.memory import MEMORY, PERSON, MemoryChannel
 from pilothouse.core.channel import ChannelHealth, Desk
-from pilothouse.core.channel_status import SILENT_AFTER_S, HealthNote, health_now, health_of, note_health
 from pilothouse.core.errors import ConfigError
 from pilothouse.core.ids import ChannelId, ConversationId
 from pilothouse.core.store import NodeInfo, Store, Tx
 from pilothouse.core.text import moment
 from pilothouse.runtime.channel_health import CHECK_EVERY_S, NEWS_EVERY_S, PAUSE_S, SETTLED_S, ChannelMonitor
-from pilothouse.runtime.clock import new_id
+from pilothouse.runtime.channel_status import SILENT_AFTER_S, HealthNote, health_now, health_of, note_health
 from pilothouse.runtime.conversations.places import ensure_place
 from pilothouse.runtime.outbox import LATE_S, content_at, content_of
-from pilothouse.runtime.ports import Ports
+from pilothouse.runtime.ports import Ports, new_id
 from pilothouse.runtime.roles import note_author
 from pilothouse.runtime.topics import TOPICS
 from pilothouse.stores.sqlite import STORE

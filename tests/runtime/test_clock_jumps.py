@@ -12,7 +12,8 @@ from pilothouse.channels.memory import MemoryChannel
 from pilothouse.core.ask import Ask
 from pilothouse.core.ids import AskId, ScheduleId
 from pilothouse.core.schedule import Cron, Every, Schedule
-from pilothouse.runtime.schedules import Scheduler
+from pilothouse.runtime.asks.deadlines import Expiry
+from pilothouse.runtime.schedules.scheduler import Scheduler
 from pilothouse.runtime.turns.finish import JITTER_S
 from pilothouse.testing.clock import FakeClock
 
@@ -38,7 +39,7 @@ async def test_an_ask_has_as_long_as_it_was_given(tmp_path: Path, jump_s: float)
         decision = await strings.ask(Ask(AskId("a"), "approval", "Run it?", {"command": "make"}))
         await strings.end(f"told: {decision.verdict}")
 
-    async with open_rig(tmp_path, PuppetEngine(play), clock=clock, ask_timeout_s=60, lease_s=10) as rig:
+    async with open_rig(tmp_path, PuppetEngine(play), clock=clock, ask_timeout_s=60, lease_s=6) as rig:
         await rig.channel.say("go")
         ask = await rig.until_asked()
         await jump(rig, clock, jump_s)
@@ -50,6 +51,22 @@ async def test_an_ask_has_as_long_as_it_was_given(tmp_path: Path, jump_s: float)
         await clock.advance(10)
         rig.poke()
         await rig.until_said("told: deny")
+
+
+async def test_no_ask_expires_between_the_jump_and_the_beat_that_notices_it(tmp_path: Path) -> None:
+    clock = FakeClock()
+
+    async def play(strings: Strings) -> None:
+        await strings.start()
+        await strings.ask(Ask(AskId("a"), "approval", "Run it?", {"command": "make"}))
+
+    async with open_rig(tmp_path, PuppetEngine(play), clock=clock, ask_timeout_s=60) as rig:
+        await rig.channel.say("go")
+        ask = await rig.until_asked()
+        clock.jump(HOUR)
+        assert await Expiry(rig.ports).look() == rig.ports.settings().poll_s, "it looks again soon"
+        row = await rig.store.read(lambda tx: tx.asks.get(ask.id))
+        assert row is not None and row.state == "open"
 
 
 async def test_an_answer_counts_even_in_the_moment_of_the_jump(tmp_path: Path) -> None:
@@ -77,7 +94,7 @@ async def test_a_retry_comes_when_it_would_have(tmp_path: Path, jump_s: float) -
         await strings.start()
         await strings.fail("transport")
 
-    async with open_rig(tmp_path, PuppetEngine(fail, echo), clock=clock, retry_first_s=60, lease_s=10) as rig:
+    async with open_rig(tmp_path, PuppetEngine(fail, echo), clock=clock, retry_first_s=60, lease_s=6) as rig:
         await rig.channel.say("hello")
         await rig.until(lambda tx: tx.turns.of(MAIN, statuses=("parked",)))
         await jump(rig, clock, jump_s)
@@ -94,7 +111,7 @@ async def test_a_reset_that_a_vendor_named_stays_where_it_is(tmp_path: Path) -> 
         await strings.start()
         await strings.fail("quota", "The limit is reached.", clock.now() + HOUR)
 
-    async with open_rig(tmp_path, PuppetEngine(limited, echo), clock=clock, lease_s=10) as rig:
+    async with open_rig(tmp_path, PuppetEngine(limited, echo), clock=clock, lease_s=6) as rig:
         await rig.channel.say("hello")
         await rig.until(lambda tx: tx.turns.of(MAIN, statuses=("parked",)))
         await jump(rig, clock, HOUR)
@@ -106,7 +123,7 @@ async def test_a_reset_that_a_vendor_named_stays_where_it_is(tmp_path: Path) -> 
 @JUMPS
 async def test_a_postponed_delivery_comes_when_it_would_have(tmp_path: Path, jump_s: float) -> None:
     clock, channel = FakeClock(), MemoryChannel(try_later=[60])
-    async with open_rig(tmp_path, None, channel, clock=clock, lease_s=10, edit_every_s=60) as rig:
+    async with open_rig(tmp_path, None, channel, clock=clock, lease_s=6, edit_every_s=60) as rig:
         await rig.channel.say("hello")
         await rig.until(lambda tx: [row for row in tx.outbox.unfinished(MAIN) if row.ready_at > 1])
         await jump(rig, clock, jump_s)
@@ -136,10 +153,12 @@ async def test_a_schedule_runs_each_slot_once(tmp_path: Path, slots: int, timing
     clock = FakeClock()
     start = clock.now()
     when = Every(MINUTE, start) if timing == "every" else Cron("* * * * *")
-    async with open_rig(tmp_path, clock=clock, busy="queue", lease_s=10) as rig:
+    async with open_rig(tmp_path, clock=clock, busy="queue", lease_s=6) as rig:
         await rig.channel.say("hello")
         await rig.until_ended()
-        schedule = Schedule(ScheduleId("s"), MAIN, when, "tick", missed="all", next_at=start + MINUTE)
+        schedule = Schedule(
+            ScheduleId("s"), MAIN, when, "tick", "all", start + MINUTE, overlap="queue", own_session=False
+        )
         await rig.store.write(lambda tx: tx.schedules.save(schedule))
         scheduler = Scheduler(rig.ports)
         await clock.advance(MINUTE + 1)
@@ -172,10 +191,12 @@ async def test_a_schedule_that_cannot_be_read_is_paused_and_told_and_the_others_
         await rig.channel.say("hello")
         await rig.until_ended()
         broken = Schedule(ScheduleId("broken"), MAIN, Cron("not a cron"), "x", next_at=now + 1)
-        sound = Schedule(ScheduleId("sound"), MAIN, Every(3600, now), "tick", next_at=now + 1)
+        sound = Schedule(
+            ScheduleId("sound"), MAIN, Every(3600, now), "tick", next_at=now + 1, own_session=False
+        )
         await rig.store.write(lambda tx: (tx.schedules.save(broken), tx.schedules.save(sound)))
         await clock.advance(2)
-        await rig.until_said("The schedule broken is paused")
+        await rig.until_said("The task broken is paused")
         await rig.until_ended(2)
         assert "tick" in rig.engine.turns[1].prompt.text
         stored = await rig.store.read(lambda tx: tx.schedules.get(ScheduleId("broken")))

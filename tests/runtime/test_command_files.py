@@ -9,12 +9,13 @@ import pytest
 from tests.runtime.rig import ADMIN, MEMBER, Rig, open_rig
 
 from pilothouse.bootstrap.files import read_file
-from pilothouse.channels.memory import PERSON
+from pilothouse.channels.memory import PERSON, MemoryChannel
+from pilothouse.channels.terminal.channel import TerminalChannel
 from pilothouse.core.channel import FILE_BYTES
 from pilothouse.core.message import Author
-from pilothouse.core.rules import parse_rule
+from pilothouse.core.policy import parse_rule
 from pilothouse.policy.decide import PolicyEnv, decide
-from pilothouse.policy.filesystem import RealFilesystem
+from pilothouse.policy.paths import Filesystem
 from pilothouse.runtime.asks.rules import RulePolicy, WorkspaceRules
 from pilothouse.runtime.outbox import content_of
 
@@ -25,7 +26,7 @@ def furnish(rig: Rig, folder: Path, *rules: str) -> Path:
     """A workspace with files, behind the real policy."""
     told = WorkspaceRules(tuple(map(parse_rule, rules)))
     rig.ports.policy = RulePolicy(
-        rig.store, partial(decide, env=PolicyEnv(filesystem=RealFilesystem())), lambda _workspace: told
+        rig.store, partial(decide, env=PolicyEnv(filesystem=Filesystem())), lambda _workspace: told
     )
     rig.ports.read_file = read_file
     work = Path(rig.ports.settings().default_workspace)
@@ -49,6 +50,22 @@ async def sent(rig: Rig, line: str, author: Author = PERSON) -> tuple[str, dict[
         for file in content.attachments
     }
     return content.text, files
+
+
+class AtMachineChannel(MemoryChannel):
+    at_machine = True
+
+
+async def test_at_the_machine_itself_the_file_is_named_by_its_path(tmp_path: Path) -> None:
+    channel = AtMachineChannel()
+    async with open_rig(tmp_path, channel=channel, default_workspace=str(tmp_path / "work")) as rig:
+        work = furnish(rig, tmp_path)
+        told = f"build/chart.png is on this machine: {work / 'build' / 'chart.png'}"
+        assert await sent(rig, "/send build/chart.png") == (told, {})
+
+
+def test_a_terminal_is_at_the_machine() -> None:
+    assert TerminalChannel.at_machine
 
 
 async def test_a_file_of_the_workspace_is_sent_to_who_may_talk(tmp_path: Path) -> None:
@@ -90,6 +107,28 @@ async def test_what_may_hold_secrets_is_for_owners_also_behind_a_link(tmp_path: 
         text, files = await sent(rig, f"/send {path}", ADMIN)
         assert "only to owners: it may hold secrets" in text and not files
         assert (await sent(rig, f"/send {path}"))[1] == {".env": b"TOKEN=1"}
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        ".git-credentials",
+        ".pgpass",
+        "credentials.json",
+        "id_rsa.bak",
+        "deep/secrets.yaml",
+        ".kube/config",
+        "server.key",
+    ],
+)
+async def test_a_name_that_suggests_secrets_is_for_owners(tmp_path: Path, path: str) -> None:
+    async with open_rig(tmp_path, default_workspace=str(tmp_path / "work")) as rig:
+        file = furnish(rig, tmp_path) / path
+        file.parent.mkdir(exist_ok=True)
+        file.write_text("TOKEN=1")
+        for author in (MEMBER, ADMIN):
+            text, files = await sent(rig, f"/send {path}", author)
+            assert "only to owners: it may hold secrets" in text and not files
 
 
 async def test_a_rule_that_forbids_to_read_forbids_to_send(tmp_path: Path) -> None:

@@ -31,6 +31,13 @@ async def reply_to(rig: Rig, line: str, conversation: str = "main") -> str:
     return content_of(row).text
 
 
+def buttons(rig: Rig) -> list[list[str]]:
+    """Label and command of each button of the newest message that has any."""
+    return next(
+        post.part.data["buttons"] for post in reversed(rig.channel.sent) if "buttons" in post.part.data
+    )
+
+
 async def attached(rig: Rig, line: str) -> dict[str, bytes]:
     """The files that came with the reply, by name."""
     receipt = await rig.channel.say(line)
@@ -42,12 +49,22 @@ async def attached(rig: Rig, line: str) -> dict[str, bytes]:
     }
 
 
-async def test_help_names_every_command(tmp_path: Path) -> None:
+def listed(text: str) -> set[str]:
+    """The commands that a help text lists, each in a line that fits on a phone."""
+    lines = [line for line in text.splitlines() if line.startswith("/")]
+    assert all(len(line) <= 60 for line in lines)
+    assert "```" not in text
+    return {line.split()[0].removeprefix("/") for line in lines}
+
+
+async def test_help_names_every_command_of_the_place(tmp_path: Path) -> None:
     async with open_rig(tmp_path) as rig:
-        text = await reply_to(rig, "/help")
-        assert all(f"/{name}" in text for name in COMMANDS)
-        wanted = "help new stop status queue cancel engine model bind topic trigger resume session cost show send pair"
-        assert set(COMMANDS) == set(wanted.split())
+        await rig.channel.say("hello", "main")
+        await rig.channel.say("hello", "group", private=False)
+        texts = {place: await reply_to(rig, "/help", place) for place in ("main", "group")}
+        everywhere = set(COMMANDS) - {"pair", "trigger"}
+        assert listed(texts["main"]) == everywhere
+        assert listed(texts["group"]) == {*everywhere, "trigger"}
         assert set(COMMANDS) > IMMEDIATE_COMMANDS
 
 
@@ -55,8 +72,8 @@ async def test_a_conversation_is_bound_to_a_folder_that_the_configuration_names(
     folder = tmp_path / "api"
     folder.mkdir()
     async with open_rig(tmp_path, workspaces={"api": str(folder)}) as rig:
-        assert "There are: api." in await reply_to(rig, "/bind")
-        assert "There is no workspace '/etc'" in await reply_to(rig, "/bind /etc")
+        assert "· api" in await reply_to(rig, "/bind")
+        assert "There is no folder '/etc'" in await reply_to(rig, "/bind /etc")
         await rig.channel.say("one")
         await rig.until_ended()
         assert f"{folder}, in a new session" in await reply_to(rig, "/bind api")
@@ -116,6 +133,7 @@ async def test_status_tells_what_runs_how_and_where(tmp_path: Path) -> None:
         idle = await reply_to(rig, "/status")
         assert "idle" in idle
         assert "a new one" in idle
+        assert "Approvals: minimal (only reads without asking)" in idle
         await rig.channel.say("one")
         await rig.until_live()
         await rig.channel.say("two")
@@ -124,7 +142,7 @@ async def test_status_tells_what_runs_how_and_where(tmp_path: Path) -> None:
         assert "1 waiting" in busy
         assert "puppet" in busy
         assert str(tmp_path) in busy
-        await rig.channel.say("/cancel 3")
+        await rig.channel.say("/cancel")
         await rig.channel.say("/stop")
 
 
@@ -137,10 +155,11 @@ async def test_queue_shows_what_waits_and_cancel_drops_one_of_it(tmp_path: Path)
         three = await rig.channel.say("three", native_id="three")
         rows = await rig.store.read(lambda tx: tx.inbox.waiting(MAIN))
         text = await reply_to(rig, "/queue")
-        assert [f"`#{row.seq}`" in text for row in rows] == [True, True]
-        assert f"queued as #{rows[1].seq}, behind 1 other; /cancel #{rows[1].seq} drops it" in three.text
-        assert "Dropped: two" in await reply_to(rig, f"/cancel #{rows[0].seq}")
-        assert "Nothing waits under" in await reply_to(rig, f"/cancel {rows[0].seq}")
+        assert text.splitlines()[:2] == ["1. two", "2. three"]
+        assert three.text == "I'm still busy. Your message comes after 1 other (/cancel drops it)."
+        assert [line for _, line in buttons(rig)] == [f"/cancel #{row.seq}" for row in rows]
+        assert "Dropped: two" in await reply_to(rig, "/cancel 1")
+        assert "No waiting message is called" in await reply_to(rig, f"/cancel #{rows[0].seq}")
         dropped = await rig.store.read(lambda tx: tx.inbox.get(rows[0].id))
         assert dropped is not None
         assert dropped.status == "withdrawn"
@@ -149,13 +168,28 @@ async def test_queue_shows_what_waits_and_cancel_drops_one_of_it(tmp_path: Path)
         assert "you said: two" not in rig.said()
 
 
-@pytest.mark.parametrize("args", ["", "0", "-1", "x", "1 2", "99999999999999999999", "\N{SUPERSCRIPT TWO}"])
+async def test_cancel_alone_drops_the_callers_last_message(tmp_path: Path) -> None:
+    async with open_rig(tmp_path, PuppetEngine(until_interrupted), busy="queue") as rig:
+        await rig.channel.say("one")
+        await rig.until_live()
+        for text, author in (("two", PERSON), ("three", PERSON), ("four", MEMBER)):
+            await rig.channel.say(text, author=author)
+        assert [await reply_to(rig, "/cancel") for _ in range(3)] == [
+            "Dropped: three",
+            "Dropped: two",
+            "Nothing waits.",
+        ]
+        assert "Dropped: four" in await reply_to(rig, "/cancel 1")
+        await rig.channel.say("/stop")
+
+
+@pytest.mark.parametrize("args", ["#0", "0", "-1", "x", "1 2", "99999999999999999999", "\N{SUPERSCRIPT TWO}"])
 async def test_cancel_of_nothing_drops_nothing(tmp_path: Path, args: str) -> None:
     async with open_rig(tmp_path, PuppetEngine(until_interrupted)) as rig:
         await rig.channel.say("one")
         await rig.until_live()
         await rig.channel.say("two")
-        assert "Nothing waits under" in await reply_to(rig, f"/cancel {args}")
+        assert "No waiting message is called" in await reply_to(rig, f"/cancel {args}")
         assert len(await rig.store.read(lambda tx: tx.inbox.waiting(MAIN))) == 1
         await rig.store.write(lambda tx: [tx.inbox.withdraw(r.id, 0, "") for r in tx.inbox.waiting(MAIN)])
         await rig.channel.say("/stop")
@@ -167,7 +201,7 @@ async def test_cancel_reaches_no_other_conversation(tmp_path: Path) -> None:
         await rig.until_live()
         await rig.channel.say("two")
         (row,) = await rig.store.read(lambda tx: tx.inbox.waiting(MAIN))
-        assert "Nothing waits under" in await reply_to(rig, f"/cancel {row.seq}", "elsewhere")
+        assert "No waiting message is called" in await reply_to(rig, f"/cancel #{row.seq}", "elsewhere")
 
 
 async def test_engine_changes_the_engine_and_the_session(tmp_path: Path) -> None:
@@ -176,11 +210,12 @@ async def test_engine_changes_the_engine_and_the_session(tmp_path: Path) -> None
     async with open_rig(tmp_path, puppet, engines=engines, engine_names=NAMES) as rig:
         await rig.channel.say("one")
         await rig.until_ended()
-        assert "There are: other, puppet" in await reply_to(rig, "/engine")
+        listed = await reply_to(rig, "/engine")
+        assert "· other 1.0: ready · logged in\n→ puppet 1.0: ready · logged in" in listed
         wrong = await reply_to(rig, "/engine claud")
         assert "no engine 'claud'" in wrong
         assert "other, puppet" in wrong
-        assert "other, in a new session" in await reply_to(rig, "/engine ALIAS")
+        assert "other, in a new session" in await reply_to(rig, "/engine ALIAS fresh")
         await rig.channel.say("two")
         first, second = await rig.until_ended(2)
         assert (first.engine, second.engine) == (PUPPET, OTHER)
@@ -201,8 +236,14 @@ async def test_an_engine_that_does_not_work_here_is_refused_with_what_to_do(tmp_
         await rig.channel.say("two")
         first, second = await rig.until_ended(2)
         assert (first.session_id, first.engine) == (second.session_id, PUPPET)
+        listed = await reply_to(rig, "/engine")
+        assert listed == (
+            "The engine is puppet.\n· other 1.0: It is not installed. To fix it: get it.\n"
+            "→ puppet 1.0: ready · logged in\n/engine NAME changes it."
+        )
+        assert not any("buttons" in post.part.data for post in rig.channel.sent), "nor is it offered"
         unusable.clear()  # somebody did what was said
-        assert "other, in a new session" in await reply_to(rig, "/engine other")
+        assert "other, in a new session" in await reply_to(rig, "/engine other fresh")
 
 
 async def test_who_may_not_choose_the_engine_has_none_looked_at(tmp_path: Path) -> None:
@@ -243,14 +284,14 @@ async def test_resume_goes_on_with_an_earlier_session_by_our_id_or_the_engines_t
         await rig.channel.say("/new")
         await rig.channel.say("two")
         await rig.until_ended(2)
-        assert first.session_id in await reply_to(rig, "/resume token-of-one")
+        assert "one · 1 turn" in await reply_to(rig, "/resume token-of-one")
         await rig.channel.say("three")
         third = (await rig.until_ended(3))[-1]
         assert third.session_id == first.session_id
         assert rig.engine.briefs[-1].resume is not None
         assert rig.engine.briefs[-1].resume.value == "token-of-one"
         await rig.channel.say("/new")
-        assert first.session_id in await reply_to(rig, f"/resume `{first.session_id}`")
+        assert "one · 2 turns" in await reply_to(rig, f"/resume `{first.session_id}`")
 
 
 async def test_resume_refuses_what_it_does_not_know_and_tokens_of_another_engine(tmp_path: Path) -> None:
@@ -259,13 +300,14 @@ async def test_resume_refuses_what_it_does_not_know_and_tokens_of_another_engine
     async with open_rig(tmp_path, puppet, engines=engines, engine_names=NAMES) as rig:
         await rig.channel.say("one")
         (turn,) = await rig.until_ended()
-        assert "/resume TOKEN" in await reply_to(rig, "/resume")
+        assert "one · 1 turn" in await reply_to(rig, "/resume")
         assert "No session 'nonsense'" in await reply_to(rig, "/resume nonsense")
-        await reply_to(rig, "/engine other")
+        await reply_to(rig, "/engine other fresh")
         assert "a session of puppet, not of other" in await reply_to(rig, "/resume token")
         conversation = await rig.store.read(lambda tx: tx.conversations.get(MAIN))
         assert conversation is not None
-        assert (conversation.engine, conversation.session_id) == (OTHER, None)
+        assert conversation.engine == OTHER
+        assert conversation.session_id != turn.session_id
         assert turn.engine == PUPPET
 
 
@@ -285,7 +327,7 @@ async def test_what_a_session_cost_is_unknown_until_a_turn_tells(tmp_path: Path)
             (session,) = await rig.store.read(lambda tx: tx.sessions.of())
             assert (session.turns, session.cost_usd) == (count + 1, cost)
             if count == 0:
-                assert "this session  $0.00 in 1 turn, 1 not told" in await reply_to(rig, "/cost")
+                assert "This session: $0.00 in 1 turn, 1 without a price" in await reply_to(rig, "/cost")
 
 
 async def test_session_shows_the_token_and_cost_what_was_spent(tmp_path: Path) -> None:
@@ -307,7 +349,7 @@ async def test_session_shows_the_token_and_cost_what_was_spent(tmp_path: Path) -
 
 
 async def test_show_shows_an_ask_or_an_answer_whole_and_only_here(tmp_path: Path) -> None:
-    payload = {"command": "rm -rf " + "x" * 5000 + " END"}
+    payload = {"command": "rm -rf \u202e" + "x" * 5000 + " END"}
 
     async def ask(strings: Strings) -> None:
         await strings.start()
@@ -319,6 +361,7 @@ async def test_show_shows_an_ask_or_an_answer_whole_and_only_here(tmp_path: Path
         asked = await rig.until_asked()
         files = await attached(rig, f"/show {asked.id}")
         assert files[f"{asked.id}.txt"].decode().endswith(" END")
+        assert "rm -rf \\u202ex" in files[f"{asked.id}.txt"].decode(), "a hidden character is written out"
         assert hashlib.sha256(files[f"{asked.id}.json"]).hexdigest() == asked.payload_hash
         await rig.channel.answer(asked, "allow")
         (turn,) = await rig.until_ended()

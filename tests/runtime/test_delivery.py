@@ -11,17 +11,18 @@ from tests.runtime.puppet import PuppetEngine, echo
 from tests.runtime.rig import MAIN, Rig, only_alive, open_rig
 
 from pilothouse.channels.memory import MEMORY, MemoryChannel
-from pilothouse.core.channel_status import note_served
 from pilothouse.core.conversation import Conversation
 from pilothouse.core.errors import Rejected, Unconfirmed, WantsPlainer
 from pilothouse.core.ids import ChannelId, ConversationId, MessageId
 from pilothouse.core.message import AGAIN_MARK, Address, Content, MessageRef, Part, conversation_id
-from pilothouse.core.queue import PartRow, notes_lane
+from pilothouse.core.queue import PartRow, notes_waitlist
 from pilothouse.core.store import Tx
 from pilothouse.core.text import moment
-from pilothouse.runtime.clock import new_id
+from pilothouse.runtime.channel_status import note_served
 from pilothouse.runtime.conversations.places import ensure_place
+from pilothouse.runtime.delivery.mail import LEFT_S
 from pilothouse.runtime.outbox import say
+from pilothouse.runtime.ports import new_id
 from pilothouse.testing.clock import FakeClock
 
 LONG = "\n\n".join(f"paragraph {number} " + "x" * 80 for number in range(10))
@@ -106,7 +107,7 @@ async def test_a_rejected_message_is_told_to_the_person_and_to_the_session(tmp_p
         (turn,) = await rig.until_ended()
         assert turn.id in told, "/show brings it back"
         await rig.until_idle()
-        (note,) = await rig.store.read(lambda tx: tx.inbox.waiting(notes_lane(MAIN)))
+        (note,) = await rig.store.read(lambda tx: tx.inbox.waiting(notes_waitlist(MAIN)))
         assert note.kind == "system"
         rig.poke()
         await anyio.wait_all_tasks_blocked()
@@ -128,6 +129,7 @@ async def test_any_number_of_notes_holds_up_no_message(tmp_path: Path) -> None:
             await rig.channel.say("go", native_id=f"go-{number}")
             await rig.until_ended(number + 1)
             await rig.store.write(lambda tx, n=number: say_in(tx, f"bad {n}"))
+            rig.poke()
         await rig.until_idle()
         rig.engine.plays[:] = [echo]
         await rig.channel.say("hello?")
@@ -142,7 +144,7 @@ async def test_where_everything_is_rejected_nothing_goes_round_in_circles(tmp_pa
         await rig.until_idle()
         assert channel.sent == []
         assert len([event for event, _ in rig.logged if event == "message.failed"]) == 2
-        notes = await rig.store.read(lambda tx: tx.inbox.waiting(notes_lane(MAIN)))
+        notes = await rig.store.read(lambda tx: tx.inbox.waiting(notes_waitlist(MAIN)))
         assert len(notes) == 1
 
 
@@ -446,7 +448,6 @@ def _put_unreadable(tx: Tx) -> None:
     tx.outbox.put(
         id=MessageId("out-bad"),
         key="bad",
-        lane=MAIN,
         conversation_id=MAIN,
         kind="answer",
         body=b'{"kind":"from the future"}',
@@ -539,3 +540,28 @@ async def test_a_command_is_told_its_own_reply_and_no_other(tmp_path: Path) -> N
         rig.poke()
         await rig.until_said("Nothing waits.")
         assert rig.said() == ["Nothing waits."]
+
+
+class SharedChannel(MemoryChannel):
+    """One of two processes that show the same places."""
+
+    theirs: tuple[str, ...] = ()
+
+    def was_sent_elsewhere(self, native_id: str) -> bool:
+        return native_id in self.theirs
+
+
+async def test_a_reply_is_left_to_the_process_that_sent_the_message_for_a_moment(tmp_path: Path) -> None:
+    """S2: of two chats in one folder, either showed the replies to what was typed in the other."""
+    clock = FakeClock(now=1_700_000_000.0)
+    async with open_rig(tmp_path, PuppetEngine(echo), channel := SharedChannel(), clock=clock) as rig:
+        channel.theirs = ("theirs-1", "theirs-2")
+        await channel.say("/queue", native_id="theirs-1")
+        await channel.say("hello", native_id="theirs-2", conversation="other")
+        await channel.say("mine", conversation="third")
+        await rig.until_said("you said: mine")
+        assert [posted.text for posted in rig.channel.sent] == ["you said: mine"]
+        await clock.advance(LEFT_S)
+        rig.poke()  # the fake clock moves no timer of the event loop
+        await rig.until_said("Nothing waits.")
+        await rig.until_said("you said: hello")

@@ -38,7 +38,7 @@ async def deny(rig: Rig) -> tuple[Ask, AskRow]:
     assert answered.accepted
     (row,) = await rig.until(lambda tx: tx.asks.open_about("reason"))
     assert row.about == ask.id
-    await rig.until_said("Why not?")
+    await rig.until_said("Why?")
     return ask, row
 
 
@@ -48,11 +48,11 @@ async def test_the_reason_is_asked_of_the_denier_and_the_engine_goes_on_with_it(
         ask, question = await deny(rig)
         assert (await rig.until_live()).status == "waiting", "it is held until the reason came"
         assert "Already answered" in (await rig.channel.answer(ask, "allow", author=MEMBER)).text
-        assert (await rig.channel.say("no reason of mine", author=ADMIN)).text != "Taken as the answer."
+        assert (await rig.channel.say("no reason of mine", author=ADMIN)).text != "Got it."
         assert not (await rig.channel.answer(question.ask, "answer", text="x", author=ADMIN)).accepted
-        assert (await rig.channel.say("use ninja")).text == "Taken as the answer."
+        assert (await rig.channel.say("use ninja")).text == "Got it."
         await rig.until_said("told: deny use ninja")
-        await rig.until_said("· use ninja, by Person")
+        await rig.until_said("Denied by Person: use ninja")
         turn = (await rig.turns())[0]
         events = [logged.event for logged in await rig.store.read(lambda tx: tx.events.of_turn(turn.id))]
         assert [event for event in events if isinstance(event, Asked | AskChanged)] == [
@@ -75,7 +75,7 @@ async def test_without_a_reason_it_is_a_plain_no_after_a_minute(tmp_path: Path) 
         rig.poke()
         (turn,) = await rig.until_ended()
         assert turn.status == "cancelled"
-        await rig.until_said("stays a plain no")
+        await rig.until_said("is denied and the work stops")
         row = await rig.store.read(lambda tx: tx.asks.get(ask.id))
         assert row is not None and row.decision is not None
         assert (row.decision.verdict, row.decision.text) == ("deny", "")
@@ -98,9 +98,9 @@ async def test_a_crash_while_the_reason_is_awaited_loses_neither_the_no_nor_the_
         ask, _ = await deny(rig)
         rig.crash()
     async with open_rig(tmp_path, PuppetEngine(asks()), name="second", alive=only_alive("second")) as rig:
-        assert "Why not?" in await rig.until_said("still open")
+        assert "Why?" in await rig.until_said("still open")
         assert not (await rig.channel.answer(ask, "allow")).accepted
-        assert (await rig.channel.say("use ninja")).text == "Taken as the answer."
+        assert (await rig.channel.say("use ninja")).text == "Got it."
         await rig.until_said("told: deny use ninja")
         first, second = await rig.until_ended(2)
         assert (first.status, second.cause, second.status) == ("failed", "answer", "done")
@@ -117,7 +117,7 @@ async def test_a_crash_and_no_reason_is_a_no_and_starts_nothing(tmp_path: Path) 
     ) as rig:
         await clock.advance(61)
         rig.poke()
-        await rig.until_said("stays a plain no")
+        await rig.until_said("is denied and the work stops")
         await rig.until_idle()
         assert rig.engine.turns == []
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.runtime.puppet import PUPPET, Play, PuppetEngine, Strings, echo
-from tests.runtime.rig import MAIN, open_rig
+from tests.runtime.rig import MAIN, MEMBER, open_rig
 
 from pilothouse.core.event import Notice, SessionStarted
-from pilothouse.core.ids import EngineId, SessionId, TurnId
+from pilothouse.core.ids import ConversationId, EngineId, SessionId, TurnId
 from pilothouse.core.turn import Prompt, Turn
 from pilothouse.runtime.settings import Settings, backoff_s
 from pilothouse.runtime.turns.finish import JITTER_S
-from pilothouse.runtime.turns.prompt import MAX_CHARS, recap_of, with_recap
+from pilothouse.runtime.turns.recap import MAX_CHARS, recap_of, with_recap
 from pilothouse.testing.clock import FakeClock
 
 RESET_S = 300
@@ -41,14 +41,16 @@ def test_backoff_doubles_up_to_its_cap() -> None:
     assert backoff_s(settings, 5000) == 60
 
 
-async def test_a_broken_line_to_the_vendor_is_tried_again_later_and_in_silence(tmp_path: Path) -> None:
+async def test_a_broken_line_to_the_vendor_is_tried_again_later_and_a_long_pause_is_told(
+    tmp_path: Path,
+) -> None:
     clock = FakeClock()
     engine = PuppetEngine(*failing("transport", times=2, clock=clock))
-    async with open_rig(tmp_path, engine, clock=clock, retry_first_s=30, retry_cap_s=50) as rig:
+    async with open_rig(tmp_path, engine, clock=clock, outage_pauses_s=(20, 50)) as rig:
         await rig.channel.say("hello")
         parked = await rig.until(lambda tx: tx.turns.of(MAIN, statuses=("parked",)))
-        assert parked[0].retry_at == clock.now() + 30
-        await clock.advance(29)
+        assert parked[0].retry_at == clock.now() + 20
+        await clock.advance(19)
         rig.poke()
         assert len(engine.turns) == 1
         await clock.advance(1)
@@ -56,12 +58,103 @@ async def test_a_broken_line_to_the_vendor_is_tried_again_later_and_in_silence(t
         second = await rig.until(
             lambda tx: [t for t in tx.turns.of(MAIN, statuses=("parked",)) if t.attempts == 2]
         )
-        assert second[0].retry_at == clock.now() + 50, "the cap"
+        assert second[0].retry_at == clock.now() + 50
         await clock.advance(50)
         rig.poke()
         await rig.until_said("you said: hello")
         assert [strings.prompt.text for strings in engine.turns] == ["hello"] * 3
-        assert len(rig.said()) == 1
+        told, _ = rig.said()
+        assert told == "The limit is reached. I try again in 50 s. /stop drops it."
+
+
+async def test_an_outage_is_given_up_in_the_end_and_can_be_retried_by_a_tap(tmp_path: Path) -> None:
+    clock = FakeClock()
+    engine = PuppetEngine(*failing("overloaded", times=9, clock=clock))
+    async with open_rig(tmp_path, engine, clock=clock, outage_pauses_s=(60, 60, 60), max_attempts=1) as rig:
+        await rig.channel.say("hello")
+        for attempt in range(1, 4):
+            await rig.until(
+                lambda tx, n=attempt: [t for t in tx.turns.of(MAIN, statuses=("parked",)) if t.attempts == n]
+            )
+            await clock.advance(60)
+            rig.poke()
+        said = await rig.until_said("gave up")
+        assert (
+            said
+            == "Failed: The limit is reached. I gave up after 4 tries over 3 minutes. /retry tries again."
+        )
+        (turn,) = await rig.until_ended()
+        assert rig.channel.sent[-1].parts[-1].data["buttons"] == [["Retry", f"/retry {turn.id}"]]
+
+
+def test_the_pauses_of_an_outage_grow_for_more_than_half_an_hour() -> None:
+    pauses = Settings(EngineId("e"), "/").outage_pauses_s
+    assert sorted(pauses) == list(pauses)
+    assert 30 * 60 < sum(pauses) < 60 * 60
+
+
+LOG_IN = "Run `x login` on {machine}"
+
+
+async def test_a_refused_login_is_never_tried_again_and_says_what_mends_it(tmp_path: Path) -> None:
+    async def refused(strings: Strings) -> None:
+        await strings.start()
+        await strings.fail("auth", "The login has expired.", fix=LOG_IN)
+
+    engine = PuppetEngine(refused)
+    async with open_rig(tmp_path, engine, machine="attic") as rig:
+        await rig.channel.say("hello")
+        said = await rig.until_said("expired")
+        assert said == "Failed: The login has expired. Run `x login` on attic, then send /retry."
+        (turn,) = await rig.until_ended()
+        assert (turn.attempts, len(engine.turns)) == (1, 1)
+        assert rig.channel.sent[-1].parts[-1].data["buttons"] == [["Retry", f"/retry {turn.id}"]]
+        ended = [fields for event, fields in rig.logged if event == "turn.ended"]
+        assert [(one["failure"], one["why"], one["level"]) for one in ended] == [
+            ("auth", "The login has expired.", "warning")
+        ]
+
+
+async def test_the_owner_is_told_once_per_outage_wherever_they_are(tmp_path: Path) -> None:
+    async def refused(strings: Strings) -> None:
+        await strings.start()
+        await strings.fail("auth", "The login has expired.", fix=LOG_IN)
+
+    async with open_rig(
+        tmp_path, PuppetEngine(echo, refused, refused, echo, refused), machine="attic"
+    ) as rig:
+        await rig.channel.say("hello", "home")
+        await rig.until_said("you said: hello")
+        for number, room in enumerate(("a", "b", "c", "d")):
+            await rig.channel.say(str(number), room, author=MEMBER)
+            await rig.until_ended(1, ConversationId(f"memory:{room}"))
+        await rig.until_idle()
+        told = [text for text in rig.said("home") if text.startswith("The login has expired.")]
+        assert (
+            told
+            == ["The login has expired. Run `x login` on attic. Until then, no turn of puppet can run."] * 2
+        ), "once for the rooms a and b, and once for d, after c had worked"
+
+
+async def test_what_no_time_mends_offers_no_retry(tmp_path: Path) -> None:
+    async def refused(strings: Strings) -> None:
+        await strings.start()
+        await strings.fail("bad_request", "There is no such model.")
+
+    async with open_rig(tmp_path, PuppetEngine(refused)) as rig:
+        await rig.channel.say("hello")
+        assert await rig.until_said("model") == "Failed: There is no such model."
+        assert "buttons" not in rig.channel.sent[-1].parts[-1].data
+
+
+async def test_a_new_session_is_told_to_wait_behind_what_is_tried_again(tmp_path: Path) -> None:
+    clock = FakeClock()
+    engine = PuppetEngine(*failing("quota", after_s=RESET_S, clock=clock))
+    async with open_rig(tmp_path, engine, clock=clock) as rig:
+        await rig.channel.say("hello")
+        await rig.until_said("continues by itself")
+        await rig.channel.say("/new")
+        await rig.until_said("An earlier message waits to run again, and goes first; /stop drops it.")
 
 
 async def test_a_turn_that_had_begun_is_not_tried_again_by_itself(tmp_path: Path) -> None:
@@ -86,7 +179,8 @@ async def test_a_limit_with_a_known_reset_parks_the_turn_which_goes_on_by_itself
         assert turn.retry_at is not None
         assert RESET_S <= turn.retry_at - clock.now() < RESET_S + JITTER_S
         receipt = await rig.channel.say("are you there?")
-        assert "waits behind it" in receipt.text
+        assert receipt.text.startswith("The limit is reached. An earlier message runs again at ")
+        assert "UTC" not in said + receipt.text
         await clock.advance(RESET_S - 1)
         rig.poke()
         assert len(engine.turns) == 1
@@ -149,7 +243,7 @@ async def test_a_reset_that_never_helps_is_believed_only_a_few_times(tmp_path: P
             )
             await clock.advance(20 + JITTER_S)
             rig.poke()
-        assert "tried 4 times" in await rig.until_said("set aside")
+        await rig.until_said("I gave up after 4 tries")
         (turn,) = await rig.until_ended()
         assert turn.status == "failed"
 
@@ -231,7 +325,7 @@ async def test_a_message_that_kills_its_turn_again_and_again_is_set_aside_and_th
     engine = PuppetEngine(crash)
     async with open_rig(tmp_path, engine, max_attempts=3, busy="queue") as rig:
         receipts = [await rig.channel.say("poison"), await rig.channel.say("water")]
-        assert "tried 3 times" in await rig.until_said("set aside")
+        await rig.until_said("I gave up after 3 tries")
         await rig.until_said("you said: water")
         await rig.until_idle()
         assert [(await rig.inbox_row(receipt)).status for receipt in receipts] == ["failed", "done"]
@@ -319,7 +413,7 @@ async def test_one_good_turn_forgives_a_stale_session(tmp_path: Path) -> None:
 async def test_a_retry_shows_in_the_log_and_not_in_the_chat(tmp_path: Path) -> None:
     clock = FakeClock()
     engine = PuppetEngine(*failing("overloaded", clock=clock))
-    async with open_rig(tmp_path, engine, clock=clock, retry_first_s=5) as rig:
+    async with open_rig(tmp_path, engine, clock=clock, outage_pauses_s=(5,)) as rig:
         await rig.channel.say("hello")
         (turn,) = await rig.until(lambda tx: tx.turns.of(MAIN, statuses=("parked",)))
         logged = await rig.store.read(lambda tx: tx.events.of_turn(turn.id))

@@ -19,9 +19,9 @@ from pilothouse.core.message import Author, InboundMessage, Piece, made_of
 from pilothouse.core.queue import QueueRow
 from pilothouse.runtime.conversations.places import message_key
 
-STOPPED = "Stopped before it began, while its file was still on its way."
-BEHIND = "Stopped before it began: it was said before the last /stop."
-NAMED = "A message whose file is still on its way begins when that is here."
+STOPPED = "Stopped before it began, while its file was downloading."
+BEHIND = "Not run: it was sent before the last /stop."
+NAMED = "A message whose file is still downloading runs when it is complete."
 
 
 class Fetch:
@@ -201,7 +201,7 @@ async def test_several_are_counted(tmp_path: Path) -> None:
             tasks.start_soon(fetch.run)
             await until(fetch.began)
         await rig.channel.say("/stop")
-        await rig.until_said("Stopped 2 messages before they began, while files were still on their way.")
+        await rig.until_said("Stopped 2 messages before they began, while files were downloading.")
 
 
 async def test_a_stop_touches_neither_another_place_nor_a_command_nor_a_stranger(tmp_path: Path) -> None:
@@ -245,7 +245,7 @@ async def test_what_is_queued_beside_it_is_named_and_left(tmp_path: Path) -> Non
         tasks.start_soon(fetch.run)
         await until(fetch.began)
         await rig.channel.say("/stop")
-        await rig.until_said(f"{STOPPED} 1 queued: /queue shows, /cancel drops.")
+        await rig.until_said(f"{STOPPED} 1 queued message runs next; /stop ends it too.")
         waiting = await rig.store.read(lambda tx: tx.inbox.waiting(MAIN))
         assert [msgspec.json.decode(row.body, type=InboundMessage).text for row in waiting] == ["waits"]
 

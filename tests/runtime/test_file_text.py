@@ -91,8 +91,8 @@ async def test_what_waits_is_listed_and_dropped_by_its_files_where_it_has_no_wor
     async with open_rig(tmp_path, max_turns_at_once=0) as rig:
         await accept(rig, "", "a.txt:\nred")
         await rig.channel.say("/queue")
-        await rig.until_said("- `#1` a.txt: red")
-        await rig.channel.say("/cancel #1")
+        await rig.until_said("1. a.txt: red")
+        await rig.channel.say("/cancel 1")
         await rig.until_said("Dropped: a.txt: red")
 
 
@@ -117,7 +117,7 @@ async def test_a_reply_with_a_text_file_answers_a_question_with_both(tmp_path: P
     async with open_rig(tmp_path, PuppetEngine(play)) as rig:
         await rig.channel.say("go")
         await rig.until_asked("q1?")
-        assert "Taken as the answer" in (await accept(rig, "like this", native_id="n1")).text
+        assert "Got it" in (await accept(rig, "like this", native_id="n1")).text
         await rig.until_asked("q2?")
         await accept(rig, "Red", "", native_id="n2")
         await rig.until_said("told")
@@ -167,7 +167,6 @@ async def test_a_row_from_before_there_was_such_a_text_is_read_and_can_be_edited
             lambda tx: tx.inbox.put(
                 id=MessageId("msg-old"),
                 key=f"{MAIN}|old",
-                lane=MAIN,
                 conversation_id=MAIN,
                 kind="chat",
                 body=body,

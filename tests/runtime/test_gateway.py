@@ -7,13 +7,16 @@ from pathlib import Path
 import anyio
 import pytest
 from tests.runtime.puppet import PuppetEngine, Strings, deaf, echo
-from tests.runtime.rig import MAIN, only_alive, open_rig
+from tests.runtime.rig import MAIN, Rig, only_alive, open_rig
 from tests.runtime.test_busy import waiting_for
 
 from pilothouse.channels.memory import PERSON, MemoryChannel
 from pilothouse.core.channel import Desk
 from pilothouse.core.errors import Fenced, RoleHeld
 from pilothouse.core.event import Notice, TurnEnded
+from pilothouse.core.ids import ScheduleId
+from pilothouse.core.schedule import Every, Schedule
+from pilothouse.runtime.gateway import LOOK_AGAIN_S
 from pilothouse.testing.clock import FakeClock
 
 
@@ -126,6 +129,8 @@ async def test_after_a_crash_what_had_begun_ends_and_can_be_continued(tmp_path: 
         rig.crash()
     async with open_rig(tmp_path, name="second", alive=only_alive("second")) as rig:
         assert "may be done already" in await rig.until_said("continue")
+        (turn,) = await rig.turns()
+        assert rig.channel.sent[-1].part.data["buttons"] == [["Retry", f"/retry {turn.id}"]]
         (turn,) = await rig.until_ended()
         assert turn.status == "failed"
         assert (await rig.inbox_row(receipt)).status == "failed"
@@ -254,3 +259,41 @@ async def test_a_gateway_that_left_has_no_node_no_role_and_no_session(tmp_path: 
         nodes = await again.store.read(lambda tx: tx.nodes.list())
         assert [node.info.name for node in nodes] == ["second"]
     assert rig.engine.open_sessions == 0
+
+
+async def test_a_row_whose_signal_was_lost_is_found_at_the_next_look(tmp_path: Path) -> None:
+    clock = FakeClock()
+    async with open_rig(tmp_path, clock=clock) as rig:
+        clock.on_move = lambda: None
+        await rig.channel.say("hello")
+        await rig.until_ended()
+        schedule = Schedule(
+            ScheduleId("s"),
+            MAIN,
+            Every(3600, clock.now()),
+            "tick",
+            next_at=clock.now() + 1,
+            own_session=False,
+        )
+        await rig.store.write(lambda tx: tx.schedules.save(schedule))
+        await clock.advance(LOOK_AGAIN_S)
+        await rig.until_ended(2)
+        assert "tick" in rig.engine.turns[1].prompt.text
+
+
+async def looks_of_others(rig: Rig, ours: int) -> int:
+    """How often somebody else read the store while this did so many times."""
+    before = rig.store.reads
+    for _ in range(ours):
+        await rig.store.read(lambda tx: tx.get_fact("k"))
+    return rig.store.reads - before - ours
+
+
+async def test_an_idle_gateway_looks_at_the_store_only_when_woken(tmp_path: Path) -> None:
+    clock = FakeClock()
+    async with open_rig(tmp_path, clock=clock, poll_s=0.001) as rig:
+        await rig.channel.say("hello")
+        await rig.until_said("you said: hello")
+        with anyio.fail_after(20):
+            while await looks_of_others(rig, 50):
+                pass

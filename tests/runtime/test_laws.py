@@ -15,8 +15,15 @@ from tests.runtime.rig import MAIN, Rig, only_alive, open_rig
 from pilothouse.channels.memory import PERSON
 from pilothouse.core.ask import Ask, Decision
 from pilothouse.core.errors import SessionBusy
-from pilothouse.core.event import EngineEvent, SessionStarted, TextDelta, ToolFinished, ToolStarted, TurnEnded
-from pilothouse.core.grammar import well_formed
+from pilothouse.core.event import (
+    EngineEvent,
+    SessionStarted,
+    TextDelta,
+    ToolFinished,
+    ToolStarted,
+    TurnEnded,
+    well_formed,
+)
 from pilothouse.core.ids import AskId, CallId, ConversationId, TurnId
 from pilothouse.core.store import Tx
 from pilothouse.core.turn import Prompt, Turn

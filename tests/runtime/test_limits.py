@@ -27,7 +27,7 @@ from pilothouse.core.event import (
 from pilothouse.core.ids import BlobHash, CallId
 from pilothouse.core.message import Attachment
 from pilothouse.core.outcome import Failure
-from pilothouse.runtime.turns.limits import Bounds, Limits, cut_middle
+from pilothouse.runtime.turns.record import Bounds, Limits, cut_middle
 
 SMALL = Limits(tool_output=20, text=10, line=8, plan_items=2, media=2, media_bytes=100)
 CALL = CallId("call-1")

@@ -9,12 +9,16 @@ import pytest
 from tests.runtime.puppet import PuppetEngine, Strings, echo, until_interrupted
 from tests.runtime.rig import MAIN, Rig, only_alive, open_rig
 
-from pilothouse.channels.memory import MemoryChannel, Posted
+from pilothouse.channels.memory import PERSON, MemoryChannel, Posted
+from pilothouse.core.ask import Ask
 from pilothouse.core.errors import CannotEdit, Rejected, TryLater, Unconfirmed
-from pilothouse.core.ids import ConversationId
-from pilothouse.core.message import Address, MessageRef, Part
+from pilothouse.core.event import PlanItem
+from pilothouse.core.ids import AskId, ConversationId
+from pilothouse.core.message import Address, CommandButton, Content, MessageRef, Part
 from pilothouse.core.view import TurnView
+from pilothouse.logs import Redactor
 from pilothouse.runtime.delivery.changes import remove_later
+from pilothouse.runtime.delivery.known_secrets import without_secrets
 from pilothouse.runtime.delivery.live import REMOVE_TRIES
 from pilothouse.testing.clock import FakeClock
 
@@ -476,3 +480,62 @@ async def test_a_conversation_that_somebody_else_serves_is_shown_by_them(tmp_pat
         stage.go.set()
         await rig.until(lambda tx: [turn for turn in tx.turns.of(MAIN) if turn.status == "done"])
         assert views(rig) == []
+
+
+def test_a_view_without_secrets_stays_the_same_object() -> None:
+    view = TurnView(plan=(PlanItem("write it"),))
+    assert without_secrets(view, Redactor(["a-long-secret"]).redact_known) is view
+    assert without_secrets(view, Redactor(["write it"]).redact_known).plan == (PlanItem("[redacted]"),)
+
+
+def test_the_command_of_a_button_is_not_redacted() -> None:
+    content = Content("x", buttons=(CommandButton("Use hunter22x", "/bind hunter22x"),))
+    shown = without_secrets(content, Redactor(["hunter22x"]).redact_known)
+    assert shown.buttons == (CommandButton("Use [redacted]", "/bind hunter22x"),)
+
+
+async def test_a_secret_that_the_model_prints_is_shown_neither_while_it_comes_nor_in_the_answer(
+    tmp_path: Path,
+) -> None:
+    key, clock, go = "sk-ant-0123456789-abcdefghij", FakeClock(), [anyio.Event() for _ in range(3)]
+
+    async def play(strings: Strings) -> None:
+        await strings.start()
+        await strings.say(f"one {key[:20]}")
+        await go[0].wait()
+        await strings.say(f"{key[20:]} two")
+        await go[1].wait()
+        await strings.tool(kind="command", title=f"curl -H {key} http://localhost")
+        await go[2].wait()
+        await strings.tool_done()
+        await strings.end(f"The key is {key}, as you wished.")
+
+    async with open_rig(tmp_path, PuppetEngine(play), clock=clock, edit_every_s=0.01) as rig:
+        rig.ports.redact = Redactor([key]).redact_known
+        await rig.channel.say("print your key")
+        for step, text in zip(go, ("one [redacted]", "[redacted] two", "curl -H [redacted]"), strict=True):
+            await until_view(rig, text, clock)
+            step.set()
+        await rig.until_said("The key is [redacted], as you wished.")
+        shown = [part for posted in rig.channel.sent for part in posted.parts]
+        assert key[:20] not in str(shown)
+
+
+async def test_a_known_secret_is_in_no_reply_to_an_answer_and_in_no_menu(tmp_path: Path) -> None:
+    key = "sk-ant-0123456789-abcdefghij"
+
+    async def play(strings: Strings) -> None:
+        await strings.start()
+        await strings.ask(Ask(AskId("a1"), "question", f"Shall I use {key}?", free_text=True))
+        await strings.end("ok")
+
+    async with open_rig(tmp_path, PuppetEngine(play)) as rig:
+        rig.ports.redact = Redactor([key]).redact_known
+        await rig.channel.say(f"use {key}")
+        await rig.until_said("Shall I use [redacted]?")
+        (row,) = await rig.store.read(lambda tx: tx.asks.open_in(MAIN))
+        answered = await rig.channel.answer(row.ask, "answer", text="yes")
+        assert "Shall I use [redacted]?" in answered.text
+        await rig.until_ended()
+        ((label, _),) = await rig.gateway.desk.query("sessions", PERSON, conversation=MAIN)
+        assert label.startswith("use [redacted]")

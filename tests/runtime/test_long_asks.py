@@ -7,15 +7,17 @@ from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.calls import with_call
 from tests.core.strategies import payloads
 from tests.runtime.puppet import PuppetEngine, Strings
 from tests.runtime.rig import Rig, open_rig
 
 from pilothouse.core.ask import Ask, RuleOffer, hash_payload, payload_bytes
+from pilothouse.core.ask_view import payload_text
 from pilothouse.core.ids import AskId
 from pilothouse.core.message import Attachment
 from pilothouse.core.people import Authority
-from pilothouse.runtime.asks.text import HEAD, INLINE, ask_text, is_long, payload_text
+from pilothouse.runtime.asks.show import HEAD, INLINE, ask_text, is_long
 from pilothouse.runtime.outbox import content_of
 
 LONG = "echo start\n" + "x" * 9000 + "\necho END"
@@ -41,7 +43,7 @@ async def test_a_long_payload_comes_as_a_file_that_hashes_to_what_the_answer_nam
     async with open_rig(tmp_path, asking(ask)) as rig:
         await rig.channel.say("go")
         asked = await rig.until_asked()
-        text = await rig.until_said("Run a script")
+        text = await rig.until_said("wants to run")
         assert "more characters" in text and asked.payload_hash in text and "END" not in text
         ((file, data),) = await files_of(rig, asked)
         assert file.name in text
@@ -58,24 +60,25 @@ async def test_a_short_payload_is_read_where_it_stands(tmp_path: Path) -> None:
     async with open_rig(tmp_path, asking(ask)) as rig:
         await rig.channel.say("go")
         asked = await rig.until_asked()
-        text = await rig.until_said("Run it")
-        assert "command: make -k all" in text and "cwd: /w" in text
+        text = await rig.until_said("wants to run")
+        assert "run `make -k all`" in text and "cwd: /w" in text and text.count("make") == 1
         assert await files_of(rig, asked) == []
         await rig.channel.answer(asked, "allow")
 
 
 def test_the_title_is_not_said_twice() -> None:
     ask = Ask(AskId("a"), "approval", "Bash: make", {"tool": "Bash", "input": {"command": "make"}})
-    assert ask_text(ask, Authority()) == "Bash: make"
+    assert ask_text(ask, Authority()) == "The engine asks: Bash: make"
+    assert ask_text(with_call(ask), Authority()) == "The engine wants to run `make`"
 
 
 def test_why_and_what_would_be_saved_stand_below() -> None:
     offers = (RuleOffer("session", "Bash(make)"), RuleOffer("always", "Bash(make *)"))
     ask = Ask(AskId("a"), "approval", "make", {"command": "make"}, why="no rule matches", offers=offers)
     assert ask_text(ask, Authority()).splitlines()[1:] == [
-        "Asked because: no rule matches",
-        "Allowing it for this session saves: Bash(make)",
-        "Allowing it always saves: Bash(make *)",
+        "No rule matches.",
+        "“Allow for this session” also covers: Bash(make)",
+        "“Always allow” (in this folder) also covers: Bash(make *)",
     ]
 
 

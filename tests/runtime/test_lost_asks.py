@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import anyio
 import msgspec
@@ -16,22 +17,26 @@ from pilothouse.channels.memory import MemoryChannel
 from pilothouse.core.ask import Ask, Decision
 from pilothouse.core.conversation import BusyPolicy
 from pilothouse.core.engine import Wake
-from pilothouse.core.event import Asked
+from pilothouse.core.event import Asked, ToolFinished
 from pilothouse.core.ids import AskId, ChannelId, ConversationId, ScheduleId
 from pilothouse.core.message import Address
-from pilothouse.core.people import Approvers
+from pilothouse.core.people import QUESTION as QUESTIONS
+from pilothouse.core.people import Approvers, Authority
 from pilothouse.core.schedule import At, Schedule
 from pilothouse.core.store import Tx
+from pilothouse.runtime.agent_calls.questions import AGENT_QUESTION
 from pilothouse.runtime.asks.settle import apply_answer
-from pilothouse.runtime.clock import SystemClock, new_id
+from pilothouse.runtime.asks.show import raise_ask
 from pilothouse.runtime.conversations.places import ensure_place
 from pilothouse.runtime.engines import put_wake
 from pilothouse.runtime.outbox import content_of
+from pilothouse.runtime.ports import SystemClock, new_id
 from pilothouse.runtime.roles import note_author
 from pilothouse.runtime.topics import TOPICS
 from pilothouse.stores.sqlite import STORE
 from pilothouse.testing.clock import FakeClock
 
+WENT_ON = "No longer open: Run make? (you went on without answering)"
 MAKE = Ask(AskId("a"), "approval", "Run make?", {"command": "make"})
 ONE = Ask(AskId("one"), "approval", "Look at the clock?", {"command": "date"})
 TWO = Ask(AskId("two"), "approval", "Write it down?", {"command": "date > now"})
@@ -77,7 +82,7 @@ async def after_a_crash(
         await rig.channel.say("go")
         await rig.until_asked()
         if behind:
-            assert "next in line" in (await rig.channel.say(behind)).text
+            assert "comes after it" in (await rig.channel.say(behind)).text
         if not graceful:
             rig.crash()
     alive = only_alive("second")
@@ -117,11 +122,30 @@ async def test_that_a_turn_was_lost_while_it_waited_is_told_once_where_it_was_as
 ) -> None:
     async with after_a_crash(tmp_path, asks(MAKE), graceful=graceful) as rig:
         (told,) = await rig.until(lambda tx: told_of_the_loss(tx, "done"))
-        assert "The question stays open" in told
+        assert "Answer it, and the work goes on." in told
         (row,) = await rig.store.read(lambda tx: tx.asks.open_in(MAIN))
         await rig.channel.answer(row.ask, "allow")
         await rig.until_said("told: allow")
         assert await rig.store.read(told_of_the_loss) == [told]
+
+
+async def test_the_answer_holds_in_the_session_that_replaces_one_that_cannot_be_resumed(
+    tmp_path: Path,
+) -> None:
+    async def stale(strings: Strings) -> None:
+        await strings.start()
+        await strings.fail("stale_session", "The session is gone.")
+
+    again = asks(MAKE, msgspec.structs.replace(MAKE, id=AskId("a2")))
+    async with after_a_crash(tmp_path, stale, stale, again) as rig:
+        first = await rig.until_asked()
+        await rig.channel.answer(first, "allow")
+        (second,) = await rig.until(lambda tx: tx.asks.open_in(MAIN))
+        assert second.ask.id != first.id, "it is used once"
+        await rig.channel.answer(second.ask, "deny", text="not again")
+        await rig.until_said("told: allow, deny not again")
+        one, two = await rig.until_ended(2)
+        assert one.session_id != two.session_id
 
 
 async def test_the_stored_answer_is_used_once(tmp_path: Path) -> None:
@@ -202,7 +226,7 @@ async def test_a_plain_no_given_just_before_the_crash_ends_it_too(tmp_path: Path
 async def test_a_question_is_answered_by_a_plain_reply_after_the_restart(tmp_path: Path) -> None:
     async with after_a_crash(tmp_path, asks(QUESTION), ask=QUESTION) as rig:
         await rig.until_asked()
-        assert (await rig.channel.say("blue")).text == "Taken as the answer."
+        assert (await rig.channel.say("blue")).text == "Got it."
         await rig.until_said("told: answer blue")
         assert len(rig.engine.turns) == 1
 
@@ -211,14 +235,14 @@ async def test_whoever_goes_on_without_answering_supersedes_the_ask(tmp_path: Pa
     async with after_a_crash(tmp_path, echo) as rig:
         ask = await rig.until_asked()
         await rig.channel.say("forget it")
-        assert await rig.until_said("superseded") == "Run make? · superseded (you went on without answering)"
+        assert await rig.until_said(WENT_ON) == WENT_ON
         await rig.until_said("you said: forget it")
         late = await rig.channel.answer(ask, "allow")
         assert not late.accepted
         assert "superseded" in late.text
         assert len(rig.engine.turns) == 1
         await rig.until_idle()
-        assert not any("No longer open" in text for text in rig.said()), "its own message says so"
+        assert rig.said().count(WENT_ON) <= 2, "its own messages say so, and nothing else"
 
 
 async def test_what_is_a_turn_by_itself_waits_for_a_question_and_is_not_its_answer(tmp_path: Path) -> None:
@@ -226,9 +250,9 @@ async def test_what_is_a_turn_by_itself_waits_for_a_question_and_is_not_its_answ
         await rig.channel.say("go")
         await rig.until_asked()
         receipt = await rig.ask_alone("what is the time?")
-        assert "has been queued" in receipt.text
-        assert "Still open here: Which colour? (pilothouse chat shows it" in receipt.text
-        assert (await rig.channel.say("blue")).text == "Taken as the answer."
+        assert "(/cancel drops it)" in receipt.text
+        assert "Still open here: Which colour? (to answer it: pilothouse chat)" in receipt.text
+        assert (await rig.channel.say("blue")).text == "Got it."
         await rig.until_said("told: answer blue")
         await rig.until_said("you said: what is the time?")
 
@@ -240,7 +264,7 @@ async def test_whoever_opens_a_new_session_beside_a_question_is_told_to_answer_i
         await rig.channel.say("go")
         await rig.until_asked()
         receipt = await rig.channel.say("/new what is the time?")
-        assert receipt.text.endswith("Which colour? (it is answered where it was asked, above)")
+        assert receipt.text.endswith("Which colour? (answer it above)")
         assert "`" not in receipt.text, "a receipt is plain text"
         await rig.channel.say("blue")
         await rig.until_said("told: answer blue")
@@ -260,13 +284,16 @@ async def test_what_was_said_before_the_turn_was_lost_waits_on_behind_its_ask(
         await rig.until_said("told: allow")
         await rig.until_said("you said: and then this")
         assert [turn.cause for turn in await rig.until_ended(3)] == ["message", "answer", "message"]
-        assert not any("superseded" in text for text in rig.said())
+        assert not any("No longer open" in text for text in rig.said())
 
 
 async def come_due(rig: Rig) -> str:
     now = rig.ports.clock.now()
-    nightly = Schedule(ScheduleId("nightly"), MAIN, At(now), "the nightly report", next_at=now)
+    nightly = Schedule(
+        ScheduleId("nightly"), MAIN, At(now), "the nightly report", next_at=now, own_session=False
+    )
     await rig.store.write(lambda tx: tx.schedules.save(nightly))
+    rig.poke()
     return nightly.prompt
 
 
@@ -293,14 +320,14 @@ async def test_what_no_person_said_waits_behind_the_ask_of_a_lost_turn(
         await rig.until_said("told: allow")
         await rig.until_said(said)
         assert [turn.cause for turn in await rig.until_ended(3)] == ["message", "answer", cause]
-        assert not any("superseded" in text for text in rig.said())
+        assert not any("No longer open" in text for text in rig.said())
 
 
 async def test_a_turn_by_itself_supersedes_the_ask_of_a_lost_turn_too(tmp_path: Path) -> None:
     async with after_a_crash(tmp_path, echo, echo, behind="and then this") as rig:
         await rig.until_asked()
         await rig.ask_alone("what is the time?")
-        await rig.until_said("Run make? · superseded (you went on without answering)")
+        await rig.until_said(WENT_ON)
         await rig.until_said("you said: what is the time?")
         assert [one.prompt.text for one in rig.engine.turns] == ["and then this", "what is the time?"]
 
@@ -341,7 +368,7 @@ async def test_what_waits_behind_an_ask_of_a_lost_turn_runs_once_that_has_expire
         assert rig.engine.turns == []
         await clock.advance(60)
         rig.poke()
-        await rig.until_said("Nobody answered, so it is a no")
+        await rig.until_said("so the work has stopped")
         await rig.until_said("you said: and then this")
         assert [turn.cause for turn in await rig.until_ended(2)] == ["message", "message"]
         assert await rig.audited("ask.") == ["ask.asked", "ask.expired"]
@@ -351,7 +378,7 @@ async def test_whoever_goes_on_takes_along_what_waited_behind_the_ask(tmp_path: 
     async with after_a_crash(tmp_path, echo, behind="and then this") as rig:
         await rig.until_asked()
         await rig.channel.say("forget it")
-        assert await rig.until_said("superseded") == "Run make? · superseded (you went on without answering)"
+        assert await rig.until_said(WENT_ON) == WENT_ON
         await rig.until_ended(2)
         (strings,) = rig.engine.turns
         assert strings.prompt.text.index("and then this") < strings.prompt.text.index("forget it")
@@ -438,7 +465,7 @@ async def test_an_ask_of_a_lost_turn_expires_as_a_no_and_starts_nothing(tmp_path
         rig.crash()
     await clock.advance(61)
     async with open_rig(tmp_path, name="second", clock=clock, alive=only_alive("second")) as rig:
-        await rig.until_said("Nobody answered, so it is a no")
+        await rig.until_said("so the work has stopped")
         await rig.until_idle()
         assert rig.engine.turns == []
 
@@ -453,9 +480,52 @@ async def test_a_message_waits_behind_the_turn_of_an_answer_that_waits_out_a_lim
     async with after_a_crash(tmp_path, limited, echo) as rig:
         await rig.channel.answer(await rig.until_asked(), "allow")
         await rig.until(lambda tx: tx.turns.of(MAIN, statuses=("parked",)))
-        assert "waits behind it" in (await rig.channel.say("are you there?")).text
+        assert "comes after it" in (await rig.channel.say("are you there?")).text
         await rig.channel.say("elsewhere", "other")
         await rig.until_said("you said: elsewhere")
         assert "are you there?" not in [strings.prompt.text for strings in rig.engine.turns]
         await rig.channel.say("/stop")
         await rig.until_said("you said: are you there?")
+
+
+@pytest.mark.parametrize("heard", [False, True], ids=["unheard", "heard"])
+async def test_an_answer_to_a_tools_question_whose_call_died_starts_the_next_turn(
+    tmp_path: Path, heard: bool
+) -> None:
+    answered = anyio.Event()
+
+    async def works(strings: Strings) -> None:
+        await strings.start()
+        await strings.tool(title="pilothouse.ask_user_question")
+        await answered.wait()
+        if heard:
+            await strings.tool_done()
+        await anyio.sleep_forever()
+
+    async with open_rig(tmp_path, PuppetEngine(works), name="first") as rig:
+        await rig.channel.say("ask them")
+        turn = await rig.until(lambda tx: (live := tx.turns.live_in(MAIN)) and live.began and live)
+        payload: dict[str, Any] = {"question": "Which tea?", "options": [], "turn": turn.id, "key": "k"}
+        ask = Ask(AskId(""), "question", "Which tea?", payload, free_text=True, expires_at=9e9)
+        authority = Authority(QUESTIONS, turn.prompt.authors, str(tmp_path))
+        await rig.store.write(
+            lambda tx: raise_ask(
+                tx, new_id, ask, topic=AGENT_QUESTION, authority=authority, places=[MAIN], at=1.0
+            )
+        )
+        await rig.channel.say("green")
+        await rig.until(lambda tx: tx.asks.newest(states=("answered",)))
+        answered.set()
+        if heard:
+            await rig.until(
+                lambda tx: any(isinstance(one.event, ToolFinished) for one in tx.events.of_turn(turn.id))
+            )
+        rig.crash()
+    async with open_rig(tmp_path, PuppetEngine(echo), name="second", alive=only_alive("second")) as rig:
+        await rig.until_said("Pilothouse stopped in the middle of this.")
+        if not heard:
+            await rig.until_said("Question: Which tea?\nResult: green")
+        await rig.until_idle()
+        turns = await rig.turns()
+        assert len(turns) == (1 if heard else 2), "the agent hears it once"
+        assert turns[-1].session_id == turns[0].session_id

@@ -43,7 +43,7 @@ async def test_another_engines_models_are_not_offered(tmp_path: Path) -> None:
         await rig.channel.say("one")
         await rig.until_ended()
         assert await offered(rig) == ["mine"]
-        await reply_to(rig, "/engine other")
+        await reply_to(rig, "/engine other fresh")
         assert await offered(rig) == ["small", "big"]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -59,8 +60,14 @@ async def test_what_was_said_for_a_chat_is_not_for_what_comes_by_itself(tmp_path
         await rig.channel.say("go")
         (turn,) = await rig.until_ended()
         scheduled = Turn(turn.id, turn.session_id, MAIN, turn.engine, "queued", "schedule", Prompt("go"), 1.0)
-        assert await rig.store.read(lambda tx: chat_mode(tx, MAIN, turn)) == "full-access"
-        assert await rig.store.read(lambda tx: chat_mode(tx, MAIN, scheduled)) is None
+        assert (
+            await rig.store.read(lambda tx: chat_mode(tx, rig.ports.settings(), turn, str(tmp_path)))
+            == "full-access"
+        )
+        assert (
+            await rig.store.read(lambda tx: chat_mode(tx, rig.ports.settings(), scheduled, str(tmp_path)))
+            is None
+        )
 
 
 async def test_a_pick_is_for_its_folder_alone_and_nonsense_is_no_pick(tmp_path: Path) -> None:
@@ -70,3 +77,12 @@ async def test_a_pick_is_for_its_folder_alone_and_nonsense_is_no_pick(tmp_path: 
         assert await rig.store.read(lambda tx: picked_mode(tx, str(tmp_path.parent))) is None
         await rig.store.write(lambda tx: tx.set_fact(f"mode:{tmp_path.resolve()}", "anything"))
         assert await rig.store.read(lambda tx: picked_mode(tx, str(tmp_path))) is None
+
+
+async def test_a_configured_workspace_gets_the_folder_with_its_owners_files(tmp_path: Path) -> None:
+    engine = PuppetEngine(play)
+    dirs = {os.path.realpath(tmp_path): "/config/workspaces/site"}
+    async with open_rig(tmp_path, engine, settings_dirs=dirs, default_workspace=str(tmp_path)) as rig:
+        await rig.channel.say("go")
+        await rig.until_ended()
+        assert [brief.settings_dir for brief in engine.briefs] == ["/config/workspaces/site"]

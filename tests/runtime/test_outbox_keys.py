@@ -11,6 +11,7 @@ from pilothouse.core.queue import QueueRow
 from pilothouse.runtime.outbox import (
     alert_key,
     ask_key,
+    end_elsewhere_key,
     end_key,
     is_alert,
     notice_key,
@@ -34,6 +35,7 @@ def test_every_key_is_as_earlier_versions_stored_it() -> None:
     assert [
         reply_key(MessageId("msg-1")),
         end_key(TurnId("turn-1")),
+        end_elsewhere_key(TurnId("turn-1"), THERE),
         retired_key(SessionId("session-1")),
         notice_key(MessageId("out-1")),
         notice_key(MessageId("out-1"), THERE),
@@ -43,6 +45,7 @@ def test_every_key_is_as_earlier_versions_stored_it() -> None:
     ] == [
         "reply:msg-1",
         "end:turn-1",
+        "end:turn-1:discord:3:4",
         "retired:session-1",
         "undelivered:out-1",
         "undelivered:out-1:discord:3:4",

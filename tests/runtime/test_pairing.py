@@ -77,7 +77,7 @@ async def test_pairing_closes_the_question_whether_to_let_them_in(tmp_path: Path
         assert await rig.store.read(lambda tx: tx.asks.open_about("join")) == []
         row = await rig.store.read(lambda tx: tx.asks.get(ask.id))
         assert (row and row.state) == "withdrawn"
-        await rig.until_said("in as a member? · withdrawn")
+        await rig.until_said("No longer open: Let Stranger")
         await rig.until_said("(let in as admin)")
 
 
@@ -130,6 +130,10 @@ async def test_a_code_that_many_guess_at_is_withdrawn(tmp_path: Path) -> None:
             guesser = Author(UserId(f"memory:g{number}"), "G")
             await rig.channel.say("0000-0000", author=guesser)
         assert "is wrong" in (await rig.channel.say(SHOWN, author=STRANGER)).text
+        await offer(rig, code="1" * 8)
+        await rig.channel.say("0000-0000", author=Author(UserId("memory:another"), "G"))
+        friend = Author(UserId("memory:friend"), "Friend")
+        assert (await rig.channel.say("1111-1111", author=friend)).state == "queued", "a new code counts anew"
 
 
 async def test_whoever_is_let_in_already_can_rise_with_a_code_but_never_fall(tmp_path: Path) -> None:
@@ -233,10 +237,13 @@ async def test_the_house_has_no_owner_until_somebody_is_one(tmp_path: Path) -> N
         assert await rig.store.read(lambda tx: has_owner(tx, alone, MACHINE))
 
 
-async def test_the_code_itself_is_nowhere_in_the_store(tmp_path: Path) -> None:
+@pytest.mark.parametrize("text", [SHOWN, f"/pair {SHOWN}", f"/pair {CODE}"])
+async def test_the_code_itself_is_nowhere_in_the_store(tmp_path: Path, text: str) -> None:
     async with open_rig(tmp_path) as rig:
         await offer(rig, "member")
-        await rig.channel.say(SHOWN, author=STRANGER)
+        await rig.channel.say(text, author=MEMBER)
+        await rig.until_said("The code is still valid for somebody else.")
+        await rig.channel.say(text, author=STRANGER)
         await rig.until_idle()
     for file in tmp_path.glob("pilothouse.db*"):
         if file.is_file():

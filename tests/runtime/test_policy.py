@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 
 import anyio
@@ -14,29 +14,27 @@ from tests.runtime.rig import open_rig
 
 from pilothouse.core.ask import Ask
 from pilothouse.core.ids import AskId
-from pilothouse.core.policy import Ruling, Site
-from pilothouse.core.rules import parse_rule
+from pilothouse.core.policy import Rule, Ruling, Site, parse_rule
 from pilothouse.policy.decide import PolicyEnv, decide
-from pilothouse.policy.script import Script, no_parser
 from pilothouse.runtime.asks.rules import RulePolicy, WorkspaceRules
 
 TOLD = WorkspaceRules(rules=(parse_rule("deny command rm"),))
 
 
-class SlowSegmenter:
-    """Reads a text only when somebody else has had a turn; `threads` are those that it read in."""
+class SlowJudge:
+    """Judges a long call only when somebody else has had a turn; `threads` are those that it judged in."""
 
     def __init__(self) -> None:
         self.begun = threading.Event()
         self.may_end = threading.Event()
         self.threads: list[int] = []
 
-    def __call__(self, command: str) -> Script:
+    def __call__(self, ask: Ask, rules: Sequence[Rule], site: Site) -> Ruling:
         self.threads.append(threading.get_ident())
         self.begun.set()
-        if len(command) > 4096:
+        if ask.call and len(ask.call.command) > 4096:
             assert self.may_end.wait(60), "the loop stood still"
-        return no_parser(command)
+        return decide(ask, rules, site, PolicyEnv())
 
 
 def asking(command: str) -> Ask:
@@ -46,20 +44,20 @@ def asking(command: str) -> Ask:
 
 @pytest.mark.anyio
 async def test_others_go_on_while_a_long_command_is_read(tmp_path: Path) -> None:
-    segment = SlowSegmenter()
+    slow = SlowJudge()
     rulings: list[Ruling] = []
     async with open_rig(tmp_path, PuppetEngine()) as rig:
-        policy = RulePolicy(rig.store, partial(decide, env=PolicyEnv(segment)), lambda workspace: TOLD)
+        policy = RulePolicy(rig.store, slow, lambda workspace: TOLD)
 
         async def judge() -> None:
-            rulings.append(await policy.judge(asking("ls " + "a" * 5000), Site("/work")))
+            rulings.append(await policy.judge(asking("make " + "a" * 5000), Site("/work")))
 
         async with anyio.create_task_group() as group:
             group.start_soon(judge)
-            await anyio.to_thread.run_sync(segment.begun.wait, 60)
-            short = await policy.judge(asking("ls"), Site("/work"))
-            segment.may_end.set()
+            await anyio.to_thread.run_sync(slow.begun.wait, 60)
+            short = await policy.judge(asking("make"), Site("/work"))
+            slow.may_end.set()
     assert short.outcome == "ask"
     assert [ruling.outcome for ruling in rulings] == ["ask"]
-    assert segment.threads[0] != threading.get_ident()
-    assert segment.threads[-1] == threading.get_ident(), "a short one is not worth a thread"
+    assert slow.threads[0] != threading.get_ident()
+    assert slow.threads[-1] == threading.get_ident(), "a short one is not worth a thread"

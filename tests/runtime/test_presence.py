@@ -9,11 +9,11 @@ import pytest
 from tests.runtime.rig import MAIN, MEMBER, STRANGER, Rig, open_rig
 
 from pilothouse.channels.memory import MemoryChannel
-from pilothouse.core.channel_status import removal_from
 from pilothouse.core.errors import TryLater
 from pilothouse.core.ids import ConversationId
 from pilothouse.core.message import Address, Content, MessageRef, Part, Presence, conversation_id
 from pilothouse.core.store import Tx
+from pilothouse.runtime.channel_status import removal_from
 from pilothouse.runtime.conversations.places import ensure_place
 from pilothouse.runtime.outbox import say
 

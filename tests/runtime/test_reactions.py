@@ -70,7 +70,7 @@ async def test_a_reaction_answers_no_question(tmp_path: Path) -> None:
     async with open_rig(tmp_path, PuppetEngine(ask_for_a_colour, echo)) as rig:
         await rig.channel.say("go")
         await rig.until_asked()
-        assert "has been queued" in (await react(rig)).text
+        assert "(/cancel drops it)" in (await react(rig)).text
         await rig.channel.say("blue")
         await rig.until_said("told: blue")
         await rig.until_ended(2)

@@ -15,12 +15,10 @@ from tests.runtime.test_trust import replace
 
 from pilothouse.core.ask import Ask, RuleOffer
 from pilothouse.core.ids import AskId, RuleId, SessionId
-from pilothouse.core.policy import Ruling, Site
-from pilothouse.core.rules import RuleRow, parse_rule
+from pilothouse.core.policy import RuleRow, Ruling, Site, parse_rule
 from pilothouse.core.store import Store, Tx
 from pilothouse.policy.decide import PolicyEnv, decide
-from pilothouse.policy.filesystem import RealFilesystem
-from pilothouse.policy.shell import BashParser
+from pilothouse.policy.paths import Filesystem
 from pilothouse.runtime.asks.rules import (
     Folder,
     RulePolicy,
@@ -30,9 +28,9 @@ from pilothouse.runtime.asks.rules import (
     keep_rule,
     kept_rules,
 )
-from pilothouse.runtime.clock import new_id
+from pilothouse.runtime.ports import new_id
 
-ENV = PolicyEnv(BashParser(), RealFilesystem())
+ENV = PolicyEnv(Filesystem())
 
 
 class LatePolicy:
@@ -76,13 +74,13 @@ async def test_an_always_is_kept_for_the_workspace_and_honoured_in_a_new_session
         policy.open(rig.store)
         await rig.channel.say("go")
         ask = await rig.until_asked()
-        assert ask.why == "no rule allows pytest"
-        assert [offer.rule for offer in ask.offers] == ["allow command pytest"] * 2
+        assert ask.why == "not on your allow list: pytest"
+        assert [offer.rule for offer in ask.offers] == ["allow glob pytest -q"] * 2
         await rig.channel.answer(ask, "allow", remember="always")
         await rig.until_ended(1)
         (row,) = await rules_in(rig)
         assert (row.rule, row.session_id, row.workspace) == (
-            "allow command pytest",
+            "allow glob pytest -q",
             None,
             os.path.realpath(await workspace_of(rig)),
         )

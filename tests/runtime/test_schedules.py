@@ -1,193 +1,483 @@
-"""Cron over the two nights of the year on which a day has not twenty-four hours."""
+"""Schedules in a running gateway: their own session, their answers, their limits, and what people are told."""
 
-from datetime import UTC, datetime
-from itertools import pairwise
-from zoneinfo import ZoneInfo
+from __future__ import annotations
 
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anyio
+import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from tests.runtime.puppet import PUPPET, PuppetEngine, Strings
+from tests.runtime.rig import ADMIN, MAIN, MEMBER, Rig, only_alive, open_rig
 
-from pilothouse.core.errors import ConfigError
-from pilothouse.core.schedule import Cron
-from pilothouse.runtime.schedules import cron_steps
+from pilothouse.channels.memory import MEMORY, PERSON
+from pilothouse.core.ask_words import headline
+from pilothouse.core.budget import Caps
+from pilothouse.core.conversation import Conversation
+from pilothouse.core.event import ResumeToken, TurnEnded
+from pilothouse.core.ids import AskId, UserId
+from pilothouse.core.message import Address
+from pilothouse.core.people import Grant, People
+from pilothouse.core.policy import Ask, Ruling, Site
+from pilothouse.core.schedule import Run, Schedule, task_place
+from pilothouse.core.store import Tx
+from pilothouse.runtime.conversations.binding import Wishes, keep_wishes
+from pilothouse.runtime.ports import OUTBOX, SCHEDULES, ScriptEnd
+from pilothouse.runtime.schedules.operations import (
+    NewSchedule,
+    ScheduleChange,
+    add_schedule,
+    cancel_schedule,
+    pause_schedule,
+    resume_schedule,
+    run_now,
+    update_schedule,
+)
+from pilothouse.runtime.schedules.script import ScriptRuling, judge_script
+from pilothouse.testing.clock import FakeClock
 
-BERLIN, NEW_YORK = "Europe/Berlin", "America/New_York"
+pytestmark = pytest.mark.anyio
+
+STEP, HOUR, DAY = 60.0, 3600.0, 86_400.0
+ALLOWED = ScriptRuling("allow")
 
 
-def at(text: str) -> float:
-    return datetime.fromisoformat(text).timestamp()
+async def echo(strings: Strings) -> None:
+    await strings.start(strings.brief.session_id)
+    await strings.end(f"done: {strings.prompt.text}")
 
 
-def steps(expression: str, zone: str, after: str, until: str) -> list[str]:
-    """Every slot after the one instant and up to the other, as the zone's own clocks show it."""
-    slots: list[str] = []
-    slot = cron_steps(Cron(expression, zone), at(after))
-    while slot is not None and slot <= at(until):
-        slots.append(
-            datetime.fromtimestamp(slot, UTC).astimezone(ZoneInfo(zone)).isoformat(timespec="minutes")
+async def fail(strings: Strings) -> None:
+    await strings.start()
+    await strings.fail("bad_request", "The disk is full.")
+
+
+async def add(rig: Rig, prompt: str = "tick", ruling: ScriptRuling = ALLOWED, **wish: Any) -> Schedule:
+    values: dict[str, Any] = {"every": "1m", "by": PERSON.id}
+    new = NewSchedule(conversation_id=MAIN, prompt=prompt, **(values | wish))
+    ports = rig.ports
+    done = await rig.store.write(
+        lambda tx: add_schedule(tx, ports.ids, ports.settings(), new, ports.clock.now(), ruling=ruling)
+    )
+    ports.signals.poke(SCHEDULES, OUTBOX)
+    return done.schedule
+
+
+async def until_runs(rig: Rig, schedule: Schedule, *states: str) -> list[Run]:
+    """The runs, oldest first, once they are in these states."""
+
+    def settled(tx: Tx) -> list[Run] | None:
+        runs = tx.schedules.runs(schedule.id, limit=1000)[::-1]
+        return runs if tuple(run.state for run in runs) == states else None
+
+    return await rig.until(settled)
+
+
+async def hello(rig: Rig) -> None:
+    await rig.channel.say("hello")
+    await rig.until_ended()
+
+
+async def test_a_schedule_runs_in_its_own_session_and_answers_where_it_was_made(tmp_path: Path) -> None:
+    clock, busy = FakeClock(), anyio.Event()
+
+    async def chat(strings: Strings) -> None:
+        await strings.start("chat")
+        await busy.wait()
+        await strings.end("chatted")
+
+    async with open_rig(tmp_path, PuppetEngine(echo, chat, echo, echo), clock=clock, hang_after_s=DAY) as rig:
+        await hello(rig)
+        await rig.store.write(lambda tx: keep_wishes(tx, MAIN, Wishes(approval_mode="minimal")))
+        task = await add(rig, "look at *the* PRs")
+        await rig.channel.say("a long talk")
+        await rig.until_live()
+        await clock.advance(STEP)
+        await rig.until_said("⏰ look at the PRs")  # although the chat is busy
+        await until_runs(rig, task, "ran")
+        busy.set()
+        await rig.until_said("chatted")
+        await clock.advance(STEP)
+        await until_runs(rig, task, "ran", "ran")
+        place = task_place(MAIN, task.id)
+        first, second = await rig.turns(place)
+        assert (first.cause, second.cause) == ("schedule", "schedule")
+        assert "[SCHEDULED TASK]\n\nInstructions:\nlook at *the* PRs" in first.prompt.text
+        main = {turn.session_id for turn in await rig.turns()}
+        assert len({first.session_id, second.session_id} - main) == 2, "a new session for each run"
+        sessions = [brief.session_id for brief in rig.engine.briefs]
+        modes = [brief.approval_mode for brief in rig.engine.briefs if brief.session_id not in main]
+        assert sessions and set(modes) == {"minimal"}
+        stored = await rig.store.read(lambda tx: tx.conversations.get(MAIN))
+        assert stored is not None and stored.session_id in main, "the chat keeps its session"
+
+
+async def test_a_schedule_has_a_budget_of_its_own_beside_that_of_its_chat(tmp_path: Path) -> None:
+    clock = FakeClock()
+
+    async def cost(strings: Strings) -> None:
+        await strings.start(strings.brief.session_id)
+        await strings.end("done", cost_usd=0.4)
+
+    caps = Caps(conversation_usd=0.5, least_usd=0.4)
+    async with open_rig(tmp_path, PuppetEngine(cost), clock=clock, caps=caps) as rig:
+        await hello(rig)
+        task = await add(rig, "look around")
+        await rig.channel.say("again")
+        await rig.until_said("Held: $0.10 of $0.50 are left")
+        await clock.advance(STEP)
+        await until_runs(rig, task, "ran")
+        await clock.advance(STEP)
+        place = task_place(MAIN, task.id)
+        await rig.until(lambda tx: [row for row in tx.asks.open_in(place) if row.topic] or None)
+        assert len([turn for turn in await rig.turns(place) if turn.status == "done"]) == 1
+
+
+async def test_failures_are_told_and_three_in_a_row_ask_to_pause_it(tmp_path: Path) -> None:
+    clock = FakeClock()
+    async with open_rig(tmp_path, PuppetEngine(echo, fail, fail, fail), clock=clock) as rig:
+        await hello(rig)
+        task = await add(rig)
+        for done in range(1, 4):
+            await clock.advance(STEP)
+            runs = await until_runs(rig, task, *["failed"] * done)
+            assert "The disk is full." in runs[-1].why
+        ask = await rig.until_asked("failed three times in a row")
+        assert (await rig.channel.answer(ask, "allow")).accepted
+        await rig.until_said(f"Paused {task.id}")
+        await clock.advance(3 * STEP)
+        assert len(await until_runs(rig, task, "failed", "failed", "failed")) == 3
+
+
+@pytest.mark.parametrize(
+    ("missed", "expected"),
+    [
+        ("skip", ["skipped"] * 24),
+        ("once", ["skipped"] * 23 + ["ran"]),
+        ("all", ["skipped"] * 2 + ["ran"] * 22),
+    ],
+)
+async def test_a_day_off_is_made_up_for_as_the_schedule_says_and_told(
+    tmp_path: Path, missed: Any, expected: list[str]
+) -> None:
+    """The oldest two of `all` are older than the maximum age."""
+    clock = FakeClock()
+    async with open_rig(tmp_path, PuppetEngine(echo), clock=clock, name="first") as rig:
+        await hello(rig)
+        task = await add(rig, every="1h", missed=missed, max_age_s=21.6 * HOUR)
+    clock = FakeClock(clock.now() + DAY + 0.5 * HOUR)
+    async with open_rig(tmp_path, PuppetEngine(*[echo] * 30), clock=clock, name="second") as rig:
+        runs = await until_runs(rig, task, *expected)
+        assert [run.slot for run in runs] == [task.created_at + n * HOUR for n in range(1, 25)]
+        count = expected.count("skipped")
+        await rig.until_said(f"{count} runs were missed")
+        assert sum("were missed" in text for text in rig.said()) == 1
+        stored = await rig.store.read(lambda tx: tx.schedules.get(task.id))
+        assert stored is not None and stored.next_at == task.created_at + 25 * HOUR
+
+
+@pytest.mark.parametrize(("overlap", "then"), [("skip", "skipped"), ("queue", "ran")])
+async def test_a_run_beside_an_unfinished_one_is_skipped_or_queued(
+    tmp_path: Path, overlap: Any, then: str
+) -> None:
+    clock, go = FakeClock(), anyio.Event()
+
+    async def slow(strings: Strings) -> None:
+        await strings.start("slow")
+        await go.wait()
+        await strings.end("slowly done")
+
+    async with open_rig(tmp_path, PuppetEngine(echo, slow, echo), clock=clock, hang_after_s=DAY) as rig:
+        await hello(rig)
+        task = await add(rig, overlap=overlap)
+        await clock.advance(STEP)
+        await rig.until_live(task_place(MAIN, task.id))
+        await clock.advance(STEP)
+        second = "waiting" if overlap == "queue" else then
+        runs = await until_runs(rig, task, "waiting", second)
+        assert runs[1].why == ("" if overlap == "queue" else "the run before has not ended")
+        go.set()
+        await until_runs(rig, task, "ran", then)
+
+
+async def test_pause_resume_update_and_remove_reach_what_has_not_begun(tmp_path: Path) -> None:
+    clock = FakeClock()
+    async with open_rig(tmp_path, PuppetEngine(echo, echo), clock=clock, max_turns_at_once=0) as rig:
+        await rig.store.write(
+            lambda tx: tx.conversations.ensure(Conversation(MAIN, Address(MEMORY, "main"), 1.0))
         )
-        slot = cron_steps(Cron(expression, zone), slot)
-    return slots
+        task, ports = await add(rig), rig.ports
+        await clock.advance(STEP)
+        await until_runs(rig, task, "waiting")  # there is no place to run
+        changed = ScheduleChange(prompt="tock", every="2m")
+        await rig.store.write(
+            lambda tx: update_schedule(tx, ports.ids, ports.settings(), task.id, changed, clock.now())
+        )
+        (row,) = await rig.store.read(lambda tx: tx.inbox.waiting(task_place(MAIN, task.id)))
+        assert b"tock" in bytes(row.body)
+        stored = await rig.store.read(lambda tx: tx.schedules.get(task.id))
+        assert stored is not None and stored.next_at == clock.now() + 2 * STEP, "it counts at once"
+        await rig.store.write(lambda tx: pause_schedule(tx, task.id, clock.now()))
+        (run,) = await until_runs(rig, task, "skipped")
+        assert run.why == "its task was paused"
+        await clock.advance(5 * STEP)
+        await rig.store.write(lambda tx: resume_schedule(tx, task.id, clock.now()))
+        await rig.store.write(lambda tx: run_now(tx, ports.ids, ports.settings(), task.id, clock.now()))
+        await until_runs(rig, task, "skipped", "waiting")  # nothing of the pause runs
+        await rig.store.write(lambda tx: cancel_schedule(tx, task.id[-4:], clock.now()))
+        runs = await rig.store.read(lambda tx: tx.schedules.runs(task.id))
+        assert [run.why for run in runs] == ["its task was removed", "its task was paused"]
+        assert await rig.store.read(lambda tx: tx.schedules.of()) == []
 
 
-SPRING_NIGHT = {
-    BERLIN: ("2026-03-29T01:20+01:00", "2026-03-29T05:00+02:00"),
-    NEW_YORK: ("2026-03-08T01:20-05:00", "2026-03-08T05:00-04:00"),
-}
-AUTUMN_NIGHT = {
-    BERLIN: ("2026-10-25T00:50+02:00", "2026-10-25T03:40+01:00"),
-    NEW_YORK: ("2026-11-01T00:20-04:00", "2026-11-01T03:10-05:00"),
-}
+async def test_a_schedule_of_somebody_who_lost_access_does_not_run(tmp_path: Path) -> None:
+    clock = FakeClock()
+    async with open_rig(tmp_path, PuppetEngine(echo, echo), clock=clock) as rig:
+        await hello(rig)
+        guest = UserId("memory:guest")
+        await rig.store.write(lambda tx: tx.people.grant(Grant(guest, "member")))
+        task = await add(rig, by=guest)
+        await clock.advance(STEP)
+        await until_runs(rig, task, "ran")
+        await rig.store.write(lambda tx: tx.people.revoke(guest))
+        await clock.advance(STEP)
+        runs = await until_runs(rig, task, "ran", "skipped")
+        assert "no longer has access" in runs[1].why
 
 
-@pytest.mark.parametrize(
-    ("zone", "expected"),
-    [(BERLIN, ["2026-03-29T03:00+02:00"]), (NEW_YORK, ["2026-03-08T03:00-04:00"])],
-)
-def test_a_job_in_the_skipped_hour_runs_once_after_the_gap(zone: str, expected: list[str]) -> None:
-    assert steps("30 2 * * *", zone, *SPRING_NIGHT[zone]) == expected
+class Scripts:
+    """Ends of scripts, one after the other; the last one again and again."""
+
+    def __init__(self, *ends: ScriptEnd) -> None:
+        self.ends = list(ends)
+        self.ran: list[tuple[str, str]] = []
+
+    async def __call__(self, script: str, folder: str, within_s: float, most_bytes: int) -> ScriptEnd:
+        self.ran.append((script, folder))
+        return self.ends.pop(0) if len(self.ends) > 1 else self.ends[0]
 
 
-@pytest.mark.parametrize(
-    ("zone", "expression", "expected"),
-    [
-        (BERLIN, "30 2 * * *", ["2026-10-25T02:30+02:00"]),
-        (NEW_YORK, "30 1 * * *", ["2026-11-01T01:30-04:00"]),
-        (BERLIN, "30 1 * * *", ["2026-10-25T01:30+02:00"]),
-        (NEW_YORK, "30 2 * * *", ["2026-11-01T02:30-05:00"]),
-    ],
-)
-def test_a_job_in_the_repeated_hour_runs_in_the_first_of_the_two(
-    zone: str, expression: str, expected: list[str]
+def printed(line: str) -> ScriptEnd:
+    return ScriptEnd(line.encode(), exit_code=0)
+
+
+async def test_a_script_decides_whether_a_model_is_called(tmp_path: Path) -> None:
+    clock = FakeClock()
+    async with open_rig(tmp_path, PuppetEngine(echo, echo), clock=clock) as rig:
+        rig.ports.run_script = scripts = Scripts(
+            printed('{"wakeAgent": false}'), printed('{"wakeAgent": true, "data": {"prs": [1]}}')
+        )
+        await hello(rig)
+        task = await add(rig, "review", script="gh pr list")
+        await clock.advance(STEP)
+        (run,) = await until_runs(rig, task, "ran")
+        assert (run.why, len(rig.engine.turns)) == ("its script found nothing to do", 1)
+        await clock.advance(STEP)
+        await until_runs(rig, task, "ran", "ran")
+        text = rig.engine.turns[1].prompt.text
+        assert '[SCHEDULED TASK]\n\nScript output:\n{"prs":[1]}\n\nInstructions:\nreview' in text
+        assert scripts.ran == [("gh pr list", str(tmp_path))] * 2
+
+
+async def test_a_failing_script_is_told_once_until_it_changes_or_succeeds(tmp_path: Path) -> None:
+    clock = FakeClock()
+    bad, worse = ScriptEnd(stderr="12:01 no route", exit_code=7), ScriptEnd(problem="it took too long")
+    later = ScriptEnd(stderr="12:02 no route", exit_code=7)
+    async with open_rig(tmp_path, PuppetEngine(echo), clock=clock) as rig:
+        rig.ports.run_script = Scripts(bad, later, worse, printed('{"wakeAgent":false}'), bad, printed("?"))
+        await hello(rig)
+        task = await add(rig, "watch", script="check")
+        told: list[int] = []
+        for count in range(1, 7):
+            await clock.advance(STEP)
+            await rig.until(partial(_has_ended, task=task, count=count))
+            await rig.until_idle()
+            told.append(sum("The script of the task" in text for text in rig.said()))
+        assert told == [1, 1, 2, 2, 3, 4]
+        await rig.until_said("12:01 no route")
+        await rig.until_said("its last line is ?, and not JSON with wakeAgent")
+
+
+def _has_ended(tx: Tx, *, task: Schedule, count: int) -> bool:
+    return sum(run.ended_at is not None for run in tx.schedules.runs(task.id)) == count
+
+
+class Rules:
+    async def judge(self, ask: Ask, site: Site) -> Ruling:
+        command = ask.payload["input"]["command"]
+        return Ruling("deny", "no") if "rm" in command else Ruling("ask", "no rule matches")
+
+
+async def test_a_script_that_needs_approval_runs_only_after_a_yes_and_only_as_it_was_shown(
+    tmp_path: Path,
 ) -> None:
-    assert steps(expression, zone, *AUTUMN_NIGHT[zone]) == expected
+    clock = FakeClock()
+    async with open_rig(tmp_path, PuppetEngine(echo), clock=clock, policy=Rules()) as rig:
+        rig.ports.run_script = scripts = Scripts(printed('{"wakeAgent":false}'))
+        await hello(rig)
+        ruling = await judge_script(rig.ports, "curl x", str(tmp_path), "minimal")
+        task = await add(rig, "watch", ruling, script="curl x", by=MEMBER.id)
+        ask = await rig.until_asked("run this script")
+        await rig.until_said("curl x")
+        await clock.advance(STEP)
+        (run,) = await until_runs(rig, task, "skipped")
+        assert run.why == "its script is not approved" and scripts.ran == []
+        assert not (await rig.channel.answer(ask, "allow", author=MEMBER)).accepted
+        assert (await rig.channel.answer(ask, "allow", author=ADMIN)).accepted
+        await rig.until_said("is approved")
+        await clock.advance(STEP)
+        await until_runs(rig, task, "skipped", "ran")
+        ports, changed = rig.ports, ScheduleChange(script="curl y")
+        await rig.store.write(
+            lambda tx: update_schedule(tx, ports.ids, ports.settings(), task.id, changed, clock.now())
+        )
+        await clock.advance(STEP)
+        await until_runs(rig, task, "skipped", "ran", "skipped")
+        assert len(scripts.ran) == 1
+        denied = await judge_script(rig.ports, "rm -rf ~", str(tmp_path), "minimal")
+        with pytest.raises(Exception, match="may not run"):
+            await add(rig, "clean", denied, script="rm -rf ~")
 
 
-@pytest.mark.parametrize("zone", [BERLIN, NEW_YORK])
-@pytest.mark.parametrize("night", [SPRING_NIGHT, AUTUMN_NIGHT], ids=["spring", "autumn"])
-def test_a_job_every_quarter_of_an_hour_keeps_to_real_time(
-    night: dict[str, tuple[str, str]], zone: str
+@pytest.mark.parametrize(("word", "told"), [("yes", "is approved"), ("no", "so the task is paused")])
+async def test_a_typed_word_answers_the_ask_about_a_script(tmp_path: Path, word: str, told: str) -> None:
+    async with open_rig(tmp_path, PuppetEngine(echo), policy=Rules()) as rig:
+        await hello(rig)
+        ruling = await judge_script(rig.ports, "curl x", str(tmp_path), "minimal")
+        await add(rig, "watch", ruling, script="curl x")
+        await rig.until_asked("run this script")
+        await rig.channel.say(word)
+        await rig.until_said(told)
+        assert len(await rig.turns()) == 1, "it was no message for the agent"
+
+
+async def test_tasks_are_managed_in_a_chat(tmp_path: Path) -> None:
+    clock = FakeClock()
+    async with open_rig(tmp_path, PuppetEngine(echo, echo), clock=clock) as rig:
+        await rig.channel.say("/tasks")
+        await rig.until_said("No tasks here. To add one:")
+        await rig.channel.say("/tasks add 0 9 * * 1-5 Review open PRs")
+        added = await rig.until_said("Next: today at 09:00")
+        id = added.split()[1].strip(".")
+        await rig.channel.say("/tasks add 0 9 * * 1-5 Review open PRs")
+        await rig.until_said(f"This task exists already: {id}")
+        await rig.channel.say("/tasks list")
+        await rig.until_said(f"· Review open PRs\n  0 9 * * 1-5 (UTC), next today at 09:00 · {id}")
+        await rig.channel.say(f"/tasks pause {id}", author=MEMBER)
+        await rig.until_said("Only an admin may do that here.")
+        await rig.channel.say(f"/tasks edit {id} every 2h")
+        await rig.until_said(f"Changed {id}. Next: today at 10:00")
+        await rig.channel.say(f"/tasks run {id}")
+        await rig.until_said("done: ")
+        await rig.until(lambda tx: tx.schedules.runs()[0].state == "ran")
+        await rig.channel.say(f"/tasks log {id}")
+        await rig.until_said("today at 08:00 – ran")
+        await rig.channel.say(f"/tasks remove {id}")
+        await rig.until_said(f"Removed {id}: Review open PRs")
+        await rig.channel.say("/tasks add in 1m")
+        await rig.until_said("A task needs a time and words.")
+        await rig.channel.say("/tasks pause nonsense")
+        await rig.until_said("There is no task 'nonsense'. There are no tasks.")
+        assert await rig.turns(MAIN) == []
+
+
+async def test_a_running_task_is_stopped_and_its_ask_answered_from_the_chat(tmp_path: Path) -> None:
+    clock = FakeClock()
+    make = Ask(
+        AskId("a"), "approval", "Run make?", {"tool": "Bash", "input": {"command": "make"}, "cwd": "/w"}
+    )
+
+    async def asks(strings: Strings) -> None:
+        await strings.start("asks")
+        await strings.end(f"told: {(await strings.ask(make)).verdict}")
+
+    async def hangs(strings: Strings) -> None:
+        await strings.start("hangs")
+        await strings.interrupted.wait()
+        await strings.emit(TurnEnded("cancelled"))
+
+    async with open_rig(tmp_path, PuppetEngine(echo, asks, hangs), clock=clock, hang_after_s=DAY) as rig:
+        await hello(rig)
+        task = await add(rig)
+        place = task_place(MAIN, task.id)
+        await clock.advance(STEP)
+        asked = await rig.until_asked(conversation=place)
+        shown = next(posted for posted in rig.channel.sent if headline(asked) in posted.text)
+        await rig.channel.say("yes", reply_to=shown.ref)
+        await rig.until_said("told: allow")
+        await until_runs(rig, task, "ran")
+        await clock.advance(STEP)
+        await rig.until_live(place)
+        await rig.channel.say("/stop")
+        await rig.until_said("Stopping this run of the task: tick")
+        rig.poke(place)
+        runs = await until_runs(rig, task, "ran", "ran")
+        assert runs[1].why == "it was stopped"
+
+
+async def test_a_task_that_a_crash_cut_goes_on_in_its_own_session_and_the_chat_in_its_own(
+    tmp_path: Path,
 ) -> None:
-    slots = steps("*/15 * * * *", zone, *night[zone])
-    assert len(slots) >= 10
-    assert {at(later) - at(earlier) for earlier, later in pairwise(slots)} == {900.0}
+    clock = FakeClock()
+
+    async def works(strings: Strings) -> None:
+        await strings.start("task")
+        await strings.tool()
+        await anyio.sleep_forever()
+
+    first = PuppetEngine(echo, works)
+    async with open_rig(tmp_path, first, clock=clock, name="first", hang_after_s=DAY) as rig:
+        await hello(rig)
+        task = await add(rig, "tidy up", every="", at="1m")
+        place = task_place(MAIN, task.id)
+        await clock.advance(STEP)
+        await rig.until(lambda tx: [turn for turn in tx.turns.of(place) if turn.began])
+        rig.crash()
+    second, alive = PuppetEngine(echo, echo), only_alive("second")
+    async with open_rig(tmp_path, second, clock=clock, name="second", alive=alive) as rig:
+        (lost,) = await rig.until_ended(1, place)
+        told = await rig.until_said("⏰ tidy up\n\nPilothouse stopped in the middle of this task.")
+        assert f"/retry {lost.id} goes on in its own session" in told
+        await rig.channel.say("continue")
+        chat = await rig.until_ended(2)
+        await rig.channel.say("/retry")
+        await rig.until_said("Nothing failed here")
+        await rig.channel.say(f"/retry {lost.id}")
+        await rig.until_said("⏰ tidy up\n\ndone: Continue.")
+        again = (await rig.until_ended(2, place))[-1]
+        assert again.session_id == lost.session_id not in {turn.session_id for turn in chat}
+        assert second.turns[-1].brief.resume == ResumeToken(PUPPET, "task", str(tmp_path))
+        await rig.channel.say(f"/retry {lost.id}")
+        await rig.until_said("That task has run again since.")
 
 
-@pytest.mark.parametrize(
-    ("zone", "after", "until", "expected"),
-    [
-        (
-            BERLIN,
-            "2026-03-27T12:00+01:00",
-            "2026-03-31T12:00+02:00",
-            ["2026-03-30T09:00+02:00", "2026-03-31T09:00+02:00"],
-        ),
-        (
-            BERLIN,
-            "2026-10-23T12:00+02:00",
-            "2026-10-27T12:00+01:00",
-            ["2026-10-26T09:00+01:00", "2026-10-27T09:00+01:00"],
-        ),
-        (NEW_YORK, "2026-03-06T12:00-05:00", "2026-03-09T12:00-04:00", ["2026-03-09T09:00-04:00"]),
-        (NEW_YORK, "2026-10-30T12:00-04:00", "2026-11-02T12:00-05:00", ["2026-11-02T09:00-05:00"]),
-    ],
-)
-def test_nine_on_a_working_day_is_nine_on_the_wall_and_no_weekend(
-    zone: str, after: str, until: str, expected: list[str]
+async def test_a_failed_task_is_retried_from_its_chat_alone_and_by_people_of_its_folder(
+    tmp_path: Path,
 ) -> None:
-    assert steps("0 9 * * 1-5", zone, after, until) == expected
+    clock = FakeClock()
 
+    async def crash(strings: Strings) -> None:
+        await strings.start("task")
+        await strings.tool()
+        await strings.fail("crash", "The program died.")
 
-def test_looking_from_within_the_second_of_two_equal_hours_names_no_past_slot() -> None:
-    """The slot is over: it was in the first of the two hours."""
-    slot = cron_steps(Cron("30 2 * * *", BERLIN), at("2026-10-25T02:10+01:00"))
-    assert slot == at("2026-10-26T02:30+01:00")
-
-
-expressions = st.sampled_from(
-    [
-        "30 2 * * *",
-        "0-59 2 * * *",
-        "0,30 1,2,3 * * *",
-        "*/15 * * * *",
-        "5 */2 * * *",
-        "@hourly",
-        "@daily",
-        "0 3 * * 0",
-    ]
-)
-nights = st.sampled_from([at(start) for night in (SPRING_NIGHT, AUTUMN_NIGHT) for start, _ in night.values()])
-
-
-@given(expressions, st.sampled_from([BERLIN, NEW_YORK, "UTC"]), nights, st.floats(-86_400, 86_400))
-def test_a_step_always_leads_forwards_and_no_slot_depends_on_when_one_looked(
-    expression: str, zone: str, night: float, offset_s: float
-) -> None:
-    cron, after = Cron(expression, zone), night + offset_s
-    slot = cron_steps(cron, after)
-    assert slot is not None
-    assert slot > after
-    assert cron_steps(cron, (after + slot) / 2) == slot
-
-
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("@hourly", "2026-11-14T11:00+01:00"),
-        ("@daily", "2026-11-15T00:00+01:00"),
-        ("@midnight", "2026-11-15T00:00+01:00"),
-        ("@weekly", "2026-11-15T00:00+01:00"),
-        ("@monthly", "2026-12-01T00:00+01:00"),
-        ("@yearly", "2027-01-01T00:00+01:00"),
-        ("@annually", "2027-01-01T00:00+01:00"),
-        (" @Daily ", "2026-11-15T00:00+01:00"),
-    ],
-)
-def test_the_usual_names_mean_what_they_mean_in_cron(name: str, expected: str) -> None:
-    assert cron_steps(Cron(name, BERLIN), at("2026-11-14T10:30+01:00")) == at(expected)
-
-
-def test_a_leap_day_waits_for_its_year() -> None:
-    assert cron_steps(Cron("0 0 29 2 *"), at("2026-01-01T00:00Z")) == at("2028-02-29T00:00Z")
-
-
-@pytest.mark.parametrize("expression", ["0 0 1 1 1#5", "0 0 * 2 1#5"])
-def test_a_day_that_is_rare_is_still_found(expression: str) -> None:
-    assert cron_steps(Cron(expression), at("2026-01-01T00:00Z")) is not None
-
-
-@pytest.mark.parametrize("after", [253_402_300_000.0, 1e12, 1e20])
-def test_beyond_the_calendar_there_is_no_slot(after: float) -> None:
-    assert cron_steps(Cron("@daily"), after) is None
-
-
-@pytest.mark.parametrize(
-    "expression",
-    [
-        "",
-        "soon",
-        "* * * *",
-        "* * * * * *",
-        "60 * * * *",
-        "0 24 * * *",
-        "0 0 31 2 *",
-        "0 9 * * 5-1",
-        "*/0 * * * *",
-        "@reboot",
-        "*/" + "9" * 5000 + " * * * *",
-    ],
-    ids=lambda expression: repr(expression)[:20],
-)
-def test_a_bad_expression_is_refused_by_name(expression: str) -> None:
-    with pytest.raises(ConfigError, match="is not a cron expression") as error:
-        cron_steps(Cron(expression), 0.0)
-    assert repr(expression)[1:10] in str(error.value)
-
-
-@pytest.mark.parametrize(
-    "zone", ["", "Berlin", "Europe", "europe/nowhere", "../etc/passwd", "Europe/Berlin ", "\0"]
-)
-def test_a_bad_zone_is_refused_by_name(zone: str) -> None:
-    with pytest.raises(ConfigError, match="unknown time zone"):
-        cron_steps(Cron("@daily", zone), 0.0)
+    here = People({PERSON.id: "owner"}, {str(tmp_path / "chat"): {MEMBER.id: "member"}})
+    folder = tmp_path / "chat"
+    folder.mkdir()
+    engine = PuppetEngine(echo, crash, echo)
+    async with open_rig(tmp_path, engine, clock=clock, default_workspace=str(folder), people=here) as rig:
+        await hello(rig)
+        task = await add(rig, "tidy up", every="", at="1m")
+        elsewhere = msgspec.structs.replace(task, workspace=str(tmp_path))
+        await rig.store.write(lambda tx: tx.schedules.save(elsewhere))
+        await clock.advance(STEP)
+        (failed,) = await rig.until_ended(1, task_place(MAIN, task.id))
+        await rig.until_said(f"The program died. /retry {failed.id} tries again.")
+        await rig.channel.say(f"/retry {failed.id}", author=MEMBER)
+        await rig.until_said("You have no access to the folder of that task.")
+        await rig.channel.say(f"/retry {failed.id}", "another")
+        await rig.until_said("Nothing failed here")
+        await rig.channel.say(f"/retry {failed.id}")
+        await rig.until_said("done: Continue.")

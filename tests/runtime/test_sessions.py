@@ -24,9 +24,8 @@ from pilothouse.core.event import ResumeToken
 from pilothouse.core.ids import AskId, ConversationId, EngineId, UserId
 from pilothouse.core.message import Author, Content, MessageRef
 from pilothouse.core.people import Grant
-from pilothouse.runtime.clock import new_id
 from pilothouse.runtime.outbox import say
-from pilothouse.runtime.signals import OUTBOX
+from pilothouse.runtime.ports import OUTBOX, new_id
 
 OTHER = EngineId("other")
 LINE = re.compile(r"^puppet resume (\w[\w-]*)(?: in (\S+))?$\n?", re.MULTILINE)
@@ -49,6 +48,8 @@ def lines(*, shown: bool = False) -> dict[str, Any]:
         lambda token: f"cd {token.cwd} && puppet resume {token.value}",
         lambda token: f"puppet resume {token.value}",
         shown,
+        "puppet",
+        "puppet beside {id}",
     )
     return {"resume_lines": {PUPPET: made}}
 
@@ -121,7 +122,7 @@ async def test_a_reply_brings_back_the_engine_of_its_session_and_not_the_model_o
     names = {"puppet": PUPPET, "other": OTHER}
     async with open_rig(tmp_path, puppet, engines={PUPPET: puppet, OTHER: other}, engine_names=names) as rig:
         await say_and_end(rig, "one", 1)
-        await rig.channel.say("/engine other")
+        await rig.channel.say("/engine other fresh")
         await rig.channel.say("/model big")
         await say_and_end(rig, "two", 2)
         await say_and_end(rig, "three", 3, reply_to=await answer_to(rig, "one"))
@@ -176,9 +177,9 @@ async def test_a_reply_to_another_session_does_not_answer_the_open_question(tmp_
         await rig.channel.say("two")
         asked = await rig.until_asked()
         receipt = await rig.channel.say("not an answer", reply_to=first)
-        assert "Taken as the answer" not in receipt.text
+        assert "Got it" not in receipt.text
         about = next(p.ref for p in rig.channel.sent if asked.title in p.text)
-        assert "Taken as the answer" in (await rig.channel.say("this one", reply_to=about)).text
+        assert "Got it" in (await rig.channel.say("this one", reply_to=about)).text
         await rig.until_ended(3)
 
 
@@ -301,7 +302,9 @@ async def test_session_prints_the_command_for_a_terminal(tmp_path: Path) -> None
     async with open_rig(tmp_path, PuppetEngine(tell_token), **lines()) as rig:
         await say_and_end(rig, "one", 1)
         await rig.until_idle()
-        assert f"```\ncd {tmp_path} && puppet resume token-one\n```" in await reply_to(rig, "/session")
+        told = await reply_to(rig, "/session")
+        assert f"```\ncd {tmp_path} && puppet resume token-one\n```" in told
+        assert "```\npuppet beside token-one\n```" in told
 
 
 @pytest.mark.parametrize("shown", [True, False])
@@ -362,7 +365,7 @@ async def test_an_owner_who_replies_to_somebody_elses_ask_stays_in_their_own_ses
     own, theirs = ConversationId("memory:own"), ConversationId("memory:theirs")
     which = Ask(AskId("q"), "question", "Which one?", {})
     engine = PuppetEngine(asks(which), asks(MAKE), echo)
-    async with open_rig(tmp_path, engine, tool_class=lambda _payload: "destructive") as rig:
+    async with open_rig(tmp_path, engine, tool_class=lambda _call, _workspace: "destructive") as rig:
         await rig.channel.say("mine", "own")
         await rig.until_asked("Which one?", own)
         await rig.channel.say("go", "theirs", author=MEMBER)
@@ -370,8 +373,8 @@ async def test_an_owner_who_replies_to_somebody_elses_ask_stays_in_their_own_ses
         ref = await rig.until_true(lambda: shown_in(rig, "own", "Run make?"))
         receipt = await rig.channel.say("what is this for?", "own", reply_to=ref)
         assert "earlier session" not in receipt.text
-        assert "Taken as the answer" not in receipt.text
-        assert "Taken as the answer" in (await rig.channel.say("the first", "own")).text
+        assert "Got it" not in receipt.text
+        assert "Got it" in (await rig.channel.say("the first", "own")).text
         assert (await rig.channel.answer(asked, "allow")).accepted
         mine, about = await rig.until_ended(2, own)
         (go,) = await rig.until_ended(1, theirs)

@@ -94,8 +94,8 @@ class EditsNothing(MemoryChannel):
 @pytest.mark.parametrize(
     ("channel", "told"),
     [
-        (MemoryChannel, ["Run it? · withdrawn (its turn ended)"]),
-        (EditsNothing, ["Run it?", "No longer open: Run it? (its turn ended)"]),
+        (MemoryChannel, ["No longer open: Run it? (its turn ended)"]),
+        (EditsNothing, ["Puppet asks: Run it?", "No longer open: Run it? (its turn ended)"]),
     ],
 )
 async def test_the_end_of_an_ask_whose_turn_is_stopped_is_told_once(
@@ -246,7 +246,7 @@ async def test_a_change_cannot_make_a_message_longer_than_a_message_may_be(tmp_p
         await rig.channel.say("two", native_id="two")
         receipt = await rig.channel.change("two", "x" * 11)
         assert receipt.state == "refused"
-        assert "at most 10" in receipt.text
+        assert "one prompt may have 10." in receipt.text
 
 
 async def test_a_running_message_is_not_changed_and_its_sender_is_offered_a_stop(tmp_path: Path) -> None:

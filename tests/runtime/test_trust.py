@@ -11,7 +11,12 @@ from tests.runtime.rig import open_rig
 from tests.runtime.test_commands import reply_to
 
 from pilothouse.core.errors import ConfigError
-from pilothouse.runtime.trust import folder_mark, is_trusted, trust, untrust, was_decided
+from pilothouse.core.store import Tx
+from pilothouse.runtime.trust import folder_mark, look_at_trust, trust, untrust, was_decided
+
+
+def is_trusted(tx: Tx, folder: str) -> bool:
+    return look_at_trust(tx, os.path.realpath(folder), ()).holds
 
 
 async def test_a_workspace_is_trusted_by_an_owners_word_alone(tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ async def test_a_second_message_waits_for_the_first(tmp_path: Path) -> None:
         await rig.channel.say("one")
         await rig.until(lambda tx: tx.turns.live_in(MAIN))
         receipt = await rig.channel.say("two")
-        assert "has been queued" in receipt.text
+        assert "(/cancel drops it)" in receipt.text
         await rig.channel.say("three")
         assert len(engine.turns) == 1
         go.set()
@@ -73,7 +73,7 @@ async def test_what_crashes_its_engine_again_and_again_is_set_aside(tmp_path: Pa
     engine = PuppetEngine(crash)
     async with open_rig(tmp_path, engine, max_attempts=3) as rig:
         await rig.channel.say("boom")
-        assert "tried 3 times" in await rig.until_said("set aside")
+        assert "/retry tries again" in await rig.until_said("I gave up after 3 tries")
         await rig.until_ended()
     assert len(engine.turns) == 3
     assert len(rig.said()) == 1

@@ -111,7 +111,7 @@ async def test_a_question_whose_place_is_gone_is_asked_in_private_of_those_who_m
         await rig.channel.say(f"/show {asked.id}", "owners")
         await rig.until_true(lambda: "rm it" in rig.said("owners")[-1])
         await rig.channel.answer(asked, "allow")
-        await rig.until_true(lambda: "May I delete it? · allowed" in str(rig.said("owners")))
+        await rig.until_true(lambda: "Allowed by Person: " in str(rig.said("owners")))
         assert told not in rig.said("owners"), "its buttons are gone"
         (turn,) = await rig.until_ended(1, GROUP)
         assert turn.answer == "told: allow"

@@ -23,6 +23,7 @@ from pilothouse.stores.sqlite.migrate import (
     schema_version,
     statements,
 )
+from pilothouse.stores.sqlite.transcripts import space
 from pilothouse.testing.store_builders import C1, S1
 
 pytestmark = pytest.mark.anyio
@@ -158,6 +159,22 @@ migrate(db, Path(PATH), [*load_migrations(), "CREATE TABLE half (a TEXT);\\nSELE
     assert query(path, "PRAGMA user_version") == [(len(SCRIPTS),)]
     assert query(path, "SELECT name FROM sqlite_master WHERE name = 'half'") == []
     assert upgrade(path, MORE) == len(MORE)
+
+
+async def test_chinese_words_from_before_they_were_indexed_are_found_after_the_upgrade(path: Path) -> None:
+    upgrade(path, SCRIPTS[:11])
+    for text in ("用户Ann登录 now", "plain"):
+        change(
+            path,
+            "INSERT INTO transcript_entries (session_id, conversation_id, workspace, turn_id, at, role, who, text)"
+            f" VALUES ('s', 'c', '/w', 't', 1.0, 'person', 'Ann', '{text}')",
+        )
+    async with open_at(path) as store:
+        for words in ("登录", "ann", "now 用户"):
+            (found,) = await store.read(lambda tx, words=words: tx.transcripts.search(words))
+            assert found.text == "用户Ann登录 now"
+    rows = query(path, "SELECT text, spaced FROM transcript_entries ORDER BY seq")
+    assert rows == [(text, space(text)) for text in ("用户Ann登录 now", "plain")]
 
 
 def test_a_new_store_is_made_whole_or_not_at_all(path: Path) -> None:

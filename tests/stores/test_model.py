@@ -22,7 +22,7 @@ from tests.stores.sqlite_cases import open_at
 from pilothouse.core.ask import ASK_MOVES, ASK_STATES, AskState
 from pilothouse.core.errors import IllegalMove, SessionBusy, StoreError
 from pilothouse.core.ids import AskId, ConversationId, Epoch, MessageId, ScheduleId, SessionId, TurnId
-from pilothouse.core.queue import CHANGES, CONTROL_LANE, Queue
+from pilothouse.core.queue import CHANGES, CONTROL_WAITLIST, Queue
 from pilothouse.core.store import Store, Tx
 from pilothouse.core.turn import ENDED, LIVE, TURN_MOVES, TURN_STATUSES, TurnStatus
 from pilothouse.testing.store_builders import (
@@ -58,9 +58,9 @@ class Row:
     """What the model knows of a row in a queue."""
 
     def __init__(
-        self, key: str, place: ConversationId, lane: str, ready_at: float, kind: str = "chat"
+        self, key: str, place: ConversationId, waitlist: str, ready_at: float, kind: str = "chat"
     ) -> None:
-        self.key, self.place, self.lane, self.ready_at, self.kind = key, place, lane, ready_at, kind
+        self.key, self.place, self.waitlist, self.ready_at, self.kind = key, place, waitlist, ready_at, kind
         self.status = "queued"
         self.holder: int | None = None
         self.attempts = 0
@@ -147,8 +147,8 @@ class StoreMachine(RuleBasedStateMachine):
         known = next(reversed(rows), None)
         id = self.name("m")
         key = rows[known].key if again and known else f"key of {id}"
-        lane = CONTROL_LANE if control else place
-        fields = {"key": key, "lane": lane, "kind": kind, "ready_at": ready_at}
+        waitlist = CONTROL_WAITLIST if control else place
+        fields = {"key": key, "waitlist": waitlist, "kind": kind, "ready_at": ready_at}
         got = self.write(0, lambda tx: put(queue(tx, box), id, place, **fields))
         if again and known:
             assert not got.fresh and got.row.id == known
@@ -340,31 +340,19 @@ class StoreMachine(RuleBasedStateMachine):
             found = target.get(MessageId(id))
             assert found is not None
             assert (found.status, found.attempts, found.ready_at) == (row.status, row.attempts, row.ready_at)
-        assert target.ready_lanes(self.now, limit=99) == self.ready_lanes(rows)
         waits = [row.ready_at for row in rows.values() if row.status == "queued" and row.ready_at > self.now]
         assert target.next_ready_at(self.now) == min(waits, default=None)
-
-    def ready_lanes(self, rows: dict[str, Row]) -> list[str]:
-        heads: dict[str, str] = {}
-        for id, row in rows.items():
-            if not row.unfinished:
-                continue
-            ready = row.status == "queued" and row.ready_at <= self.now
-            if row.lane != CONTROL_LANE or ready:
-                heads.setdefault(row.lane, id if ready else "")
-        claimed = {row.lane for row in rows.values() if row.status == "claimed"} - {CONTROL_LANE}
-        order = list(rows)
-        ready_heads = {lane: id for lane, id in heads.items() if id and lane not in claimed}
-        return sorted(ready_heads, key=lambda lane: order.index(ready_heads[lane]))
 
     def check_startable(self, tx: Tx) -> None:
         rows = self.rows["inbox"]
         ahead = {*LIVE, "queued", "parked"}
         taken = {place for place, status, _ in self.turn_rows.values() if status in ahead}
-        claimed = {row.place for row in rows.values() if row.status == "claimed" and row.lane != CONTROL_LANE}
+        claimed = {
+            row.place for row in rows.values() if row.status == "claimed" and row.waitlist != CONTROL_WAITLIST
+        }
         wanted: list[str] = []
         for row in rows.values():
-            ready = row.status == "queued" and row.lane != CONTROL_LANE and row.ready_at <= self.now
+            ready = row.status == "queued" and row.waitlist != CONTROL_WAITLIST and row.ready_at <= self.now
             if ready and row.place not in taken | claimed and row.place not in wanted:
                 wanted.append(row.place)
         assert tx.inbox.startable(self.now, engines=None, limit=99) == wanted

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pilothouse.core.queue import CONTROL_LANE
+from pilothouse.core.queue import CONTROL_WAITLIST
 from pilothouse.core.turn import ENDED, LIVE
 from pilothouse.stores.sqlite.link import connect, load_queries, parse_queries
 from pilothouse.stores.sqlite.migrate import MIGRATIONS, load_migrations, migrate
@@ -54,6 +54,7 @@ OVER_UNFINISHED = {
     "asks_open",
     "asks_open_newest",
     "asks_questions",
+    "asks_shown",
     "asks_topic",
     "asks_expiry",
     "nodes_alive",
@@ -73,19 +74,17 @@ def plans(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, list[s
         }
 
 
-@pytest.mark.parametrize("name", sorted(set(SQL) - set(LISTINGS)))
-def test_no_query_reads_a_growing_table(plans: dict[str, list[str]], name: str) -> None:
-    for step in plans[name]:
-        index = re.search(r"INDEX (\w+)", step)
-        if GROWING.match(step):
-            assert index and index[1] in OVER_UNFINISHED, step
+def test_no_query_reads_a_growing_table(plans: dict[str, list[str]]) -> None:
+    for name in sorted(set(SQL) - set(LISTINGS)):
+        for step in plans[name]:
+            index = re.search(r"INDEX (\w+)", step)
+            if GROWING.match(step):
+                assert index and index[1] in OVER_UNFINISHED, f"{name}: {step}"
 
 
 @pytest.mark.parametrize(
     ("name", "index"),
     [
-        ("inbox.ready_lanes", "inbox_lane"),
-        ("inbox.ready_lanes", "inbox_claimed"),
         ("inbox.waiting", "inbox_lane"),
         ("inbox.startable", "inbox_work"),
         ("inbox.startable", "turns_one_live"),
@@ -118,6 +117,7 @@ def test_no_query_reads_a_growing_table(plans: dict[str, list[str]], name: str) 
         ("tallies.prune", "tallies_since"),
         ("asks.unused_answer", "asks_unused"),
         ("asks.unused_of", "asks_unused"),
+        ("asks.open_at", "asks_shown"),
         ("schedules.due", "schedules_due"),
         ("schedules.next_at", "schedules_due"),
         ("nodes.alive", "nodes_alive"),
@@ -158,5 +158,5 @@ def test_the_schema_and_the_core_use_the_same_words() -> None:
     ended = re.search(r"turns_ended .+ WHERE status IN \((.+)\)", schema)
     assert live and {word.strip(" '") for word in live[1].split(",")} == LIVE
     assert ended and {word.strip(" '") for word in ended[1].split(",")} == ENDED
-    assert f"lane <> '{CONTROL_LANE}'" in schema
+    assert f"lane <> '{CONTROL_WAITLIST}'" in schema
     assert Path(MIGRATIONS).is_dir()

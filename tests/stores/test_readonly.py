@@ -23,8 +23,8 @@ async def path(tmp_path: Path) -> Path:
 
 
 def look_up(path: Path, key: str = "colour") -> str | None:
-    assert STORE.look is not None
-    with STORE.look(SqliteConfig(path=str(path))) as look:
+    assert STORE.open_read_only is not None
+    with STORE.open_read_only(SqliteConfig(path=str(path))) as look:
         assert look.check() == ""
         return look.read(lambda tx: tx.get_fact(key))
 
@@ -37,17 +37,17 @@ async def test_a_look_sees_what_was_written_also_beside_somebody_who_writes(path
 
 
 async def test_every_read_of_one_look_sees_what_is_there_by_then(path: Path) -> None:
-    assert STORE.look is not None
+    assert STORE.open_read_only is not None
     async with open_at(path) as store:
-        with STORE.look(SqliteConfig(path=str(path))) as look:
+        with STORE.open_read_only(SqliteConfig(path=str(path))) as look:
             assert look.read(lambda tx: tx.get_fact("colour")) == "blue"
             await store.write(lambda tx: tx.set_fact("colour", "red"))
             assert look.read(lambda tx: tx.get_fact("colour")) == "red"
 
 
 async def test_who_only_looks_cannot_write(path: Path) -> None:
-    assert STORE.look is not None
-    with STORE.look(SqliteConfig(path=str(path))) as look, pytest.raises(StoreError):
+    assert STORE.open_read_only is not None
+    with STORE.open_read_only(SqliteConfig(path=str(path))) as look, pytest.raises(StoreError):
         look.read(lambda tx: tx.set_fact("colour", "red"))
     assert look_up(path) == "blue"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import stat
 import sys
@@ -56,6 +57,30 @@ async def test_the_files_are_private(path: Path) -> None:
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
     assert modes.pop("p.db.wake") == modes.pop("p.db.blobs") == 0o700
     assert set(modes) == {"p.db", "p.db-wal", "p.db-shm"} and set(modes.values()) == {0o600}
+
+
+async def test_a21_files_that_others_could_read_or_replace_are_made_private(path: Path) -> None:
+    async with open_at(path) as store:
+        await store.write(lambda tx: tx.blobs.put(b"x" * 300_000, "text/plain", 1.0))
+    path.chmod(0o644)
+    path.with_name("p.db.blobs").chmod(0o755)
+    path.parent.chmod(0o777)
+    async with open_at(path):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert stat.S_IMODE(path.with_name("p.db.blobs").stat().st_mode) == 0o700
+        assert stat.S_IMODE(path.parent.stat().st_mode) == 0o775, "a group may be meant: doctor tells of it"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes a file somebody else's")
+async def test_a21_a_link_of_another_user_is_refused(path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.symlink_to(path.with_name("elsewhere.db"))
+    async with open_at(path):
+        pass
+    os.chown(path, 12345, -1, follow_symlinks=False)
+    with pytest.raises(StoreError, match="another user made"):
+        async with open_at(path):
+            pass
 
 
 def test_a_commit_waits_for_the_disk(tmp_path: Path) -> None:
@@ -424,3 +449,14 @@ async def test_a_path_too_long_for_a_socket_still_gives_hints(tmp_path: Path) ->
         with anyio.fail_after(20):
             await anext(changes)
     assert not path.with_name("p.db.wake").exists()
+
+
+async def test_without_a_socket_subscribers_are_woken_all_the_same(path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.with_name(path.name + ".wake").write_text("no folder, so no socket")
+    async with open_at(path) as store, open_at(path) as other:
+        changes = other.changes(of_others=True)
+        await store.write(lambda tx: tx.set_fact("k", "v"))
+        with anyio.fail_after(20):
+            await anext(changes)
+            await anext(changes)

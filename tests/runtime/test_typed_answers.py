@@ -1,0 +1,160 @@
+"""Typed answers: yes and no answer the one open ask; everything else waits behind it, and its sender is told so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import anyio
+import pytest
+from tests.runtime.puppet import PuppetEngine, Strings, echo
+from tests.runtime.rig import ADMIN, MAIN, MEMBER, STRANGER, open_rig
+
+from pilothouse.channels.memory import PERSON
+from pilothouse.core.ask import Ask, Option
+from pilothouse.core.event import TurnEnded
+from pilothouse.core.ids import AskId, ConversationId
+from pilothouse.core.people import Approvers
+from pilothouse.core.store import Tx
+
+MAKE = Ask(AskId("a"), "approval", "Run make?", {"tool": "Bash", "input": {"command": "make"}})
+CLEAN = Ask(AskId("b"), "approval", "Run clean?", {"tool": "Bash", "input": {"command": "make clean"}})
+PLAN = Ask(AskId("p"), "plan", "First this, then that", {"tool": "Plan", "input": {}})
+COLOUR = Ask(
+    AskId("q"), "question", "Which colour?", options=(Option("r", "Red: warm"), Option("b", "Blue: cold"))
+)
+PRIVATE = Approvers(("admin",), route="private")
+
+
+def asking(*asks: Ask) -> PuppetEngine:
+    """Asks one after the other, and says what it was told."""
+
+    async def play(strings: Strings) -> None:
+        await strings.start()
+        for ask in asks:
+            decision = await strings.ask(ask)
+            if decision.verdict == "deny" and not decision.text:
+                await strings.interrupted.wait()
+                await strings.emit(TurnEnded("cancelled"))
+            await strings.say(f"told: {decision.verdict} {decision.text}{','.join(decision.options)}\n")
+        await strings.end()
+
+    return PuppetEngine(play, echo)
+
+
+@pytest.mark.parametrize("word", ["yes", "Yes.", " allow ", "y", "`yes`"])
+async def test_a_typed_yes_allows_what_was_asked_once(tmp_path: Path, word: str) -> None:
+    async with open_rig(tmp_path, asking(MAKE)) as rig:
+        await rig.channel.say("go")
+        ask = await rig.until_asked()
+        receipt = await rig.channel.say(word)
+        assert receipt.text == "Allowed by Person: make."
+        await rig.until_said("told: allow")
+        row = await rig.store.read(lambda tx: tx.asks.get(ask.id))
+        assert row is not None and row.decision is not None
+        assert (row.decision.by, row.decision.remember) == (PERSON.id, "once")
+        assert (await rig.inbox_row(receipt)).status == "done"
+        assert len(await rig.turns()) == 1, "and it is no message for the engine"
+
+
+@pytest.mark.parametrize("word", ["no", "Deny!", "n"])
+async def test_a_typed_no_stops_the_turn(tmp_path: Path, word: str) -> None:
+    async with open_rig(tmp_path, asking(MAKE)) as rig:
+        await rig.channel.say("go")
+        await rig.until_asked()
+        assert (await rig.channel.say(word)).text == "Denied by Person: make."
+        assert [turn.status for turn in await rig.until_ended()] == ["cancelled"]
+
+
+async def test_anything_else_waits_behind_the_ask_and_is_told_so(tmp_path: Path) -> None:
+    async with open_rig(tmp_path, asking(MAKE)) as rig:
+        await rig.channel.say("go")
+        ask = await rig.until_asked()
+        receipt = await rig.channel.say("you should not delete it")
+        row = await rig.inbox_row(receipt)
+        said = "I'm waiting for your answer above; your message comes after it (/cancel drops it)."
+        assert (receipt.text, row.status) == (said, "queued")
+        other = await rig.channel.say("yes", author=STRANGER)
+        assert other.state == "refused"
+        await rig.channel.answer(ask, "allow")
+        await rig.until_said("you said: you should not delete it")
+
+
+async def test_who_may_not_answer_is_told_that_an_answer_is_missing(tmp_path: Path) -> None:
+    async with open_rig(
+        tmp_path,
+        asking(MAKE),
+        approvals={"ordinary": Approvers(("owner",)), "destructive": Approvers(("owner",))},
+    ) as rig:
+        await rig.channel.say("go", author=MEMBER)
+        ask = await rig.until_asked()
+        assert (await rig.channel.say("yes", author=ADMIN)).text.startswith("I'm waiting for an answer above")
+        await rig.channel.answer(ask, "allow")
+        await rig.until_idle()
+
+
+async def test_a_yes_answers_nothing_while_two_asks_are_open(tmp_path: Path) -> None:
+    async def play(strings: Strings) -> None:
+        await strings.start()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(strings.ask, MAKE)
+            tasks.start_soon(strings.ask, CLEAN)
+        await strings.end("both")
+
+    async with open_rig(tmp_path, PuppetEngine(play, echo)) as rig:
+        await rig.channel.say("go")
+        asks = await rig.until(lambda tx: found if len(found := tx.asks.open_in(MAIN)) == 2 else None)
+        assert "comes after it" in (await rig.channel.say("yes")).text
+        assert all(row.state == "open" for row in await rig.store.read(lambda tx: tx.asks.open_in(MAIN)))
+        await rig.channel.answer(asks[0].ask, "allow")
+        assert (await rig.channel.say("no")).text == "Denied by Person: make clean."
+
+
+@pytest.mark.parametrize(("word", "told"), [("yes", "told: allow"), ("no", "told: deny The person said no.")])
+async def test_a_plan_is_answered_in_a_word(tmp_path: Path, word: str, told: str) -> None:
+    async with open_rig(tmp_path, asking(PLAN)) as rig:
+        await rig.channel.say("go")
+        await rig.until_asked()
+        await rig.channel.say(word)
+        await rig.until_said(told)
+
+
+@pytest.mark.parametrize("word", ["2", "blue", "Blue: cold"])
+async def test_an_option_is_named_by_number_or_words(tmp_path: Path, word: str) -> None:
+    async with open_rig(tmp_path, asking(COLOUR)) as rig:
+        await rig.channel.say("go")
+        await rig.until_asked()
+        assert (await rig.channel.say(word)).text == "Got it."
+        await rig.until_said("told: answer b")
+
+
+async def test_a_yes_in_the_chat_that_an_ask_was_sent_to_answers_it(tmp_path: Path) -> None:
+    async with open_rig(
+        tmp_path, PuppetEngine(echo), approvals={"ordinary": PRIVATE, "destructive": PRIVATE}
+    ) as rig:
+        await rig.channel.say("hi", "admins-own", author=ADMIN, private=True)
+        await rig.until_ended(conversation=ConversationId("memory:admins-own"))
+        rig.engine.plays.insert(0, asking(MAKE).plays[0])
+        await rig.channel.say("go")
+        await rig.until(lambda tx: tx.asks.open_at(ConversationId("memory:admins-own"), 0.0, lambda _: True))
+        receipt = await rig.channel.say("yes", "admins-own", author=ADMIN, private=True)
+        assert receipt.text == "Allowed by Admin: make."
+        await rig.until_said("told: allow")
+
+
+async def test_a_stray_yes_lets_no_stranger_in(tmp_path: Path) -> None:
+    async with open_rig(tmp_path) as rig:
+        await rig.channel.say("hello", private=True)
+        await rig.until_ended()
+        await rig.channel.say("let me in", "theirs", author=STRANGER, private=True)
+        (ask,) = await rig.until(lambda tx: tx.asks.open_at(MAIN, 0.0, lambda _: True))
+        await rig.channel.say("yes", private=True)
+        await rig.until_said("you said: yes")
+
+        def state(tx: Tx) -> str:
+            row = tx.asks.get(ask.ask.id)
+            return row.state if row else ""
+
+        assert await rig.store.read(state) == "open"
+        shown = next(posted.ref for posted in rig.channel.sent if "in as a member?" in posted.text)
+        await rig.channel.say("yes", private=True, reply_to=shown)
+        assert await rig.store.read(state) == "answered", "but a reply to the question does"
