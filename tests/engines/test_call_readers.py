@@ -26,9 +26,9 @@ CARELESS = msgspec.structs.replace(ENGINE, id=EngineId("careless"), call_of=care
 @pytest.mark.parametrize(
     ("engine", "tool", "call"),
     [
-        ("claude", "Bash", Call("command", "Bash", "/w", "ls")),
+        ("claude", "Bash", Call("command", "Bash", "/w", "ls", shown=("command",))),
         ("claude", "local_shell", Call("tool", "local_shell", "/w", input={"command": "ls"})),
-        ("script", "local_shell", Call("command", "local_shell", "/w", "ls")),
+        ("script", "local_shell", Call("command", "local_shell", "/w", "ls", shown=("command",))),
         ("nobody", "Bash", None),
     ],
 )

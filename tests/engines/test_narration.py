@@ -6,8 +6,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pilothouse.core.engine import MediaFound, Step
-from pilothouse.core.event import Notice, TextDelta, TextSet, ToolCall, ToolFinished, ToolStarted, TurnEnded
-from pilothouse.core.grammar import well_formed
+from pilothouse.core.event import (
+    Notice,
+    TextDelta,
+    TextSet,
+    ToolCall,
+    ToolFinished,
+    ToolStarted,
+    TurnEnded,
+    well_formed,
+)
 from pilothouse.core.ids import CallId
 from pilothouse.core.view import TurnView, fold
 from pilothouse.engines.narration import HOLD_S, Narration

@@ -61,8 +61,11 @@ class Request(NamedTuple):
 
     @property
     def tool_results(self) -> list[Block]:
-        """Those that came with the last message: empty when it is the model's turn to begin."""
-        content = self.body["messages"][-1]["content"]
+        """Those that came with the person's last message: empty when it is the model's turn to begin.
+
+        In a long conversation the CLI puts a reminder of its own behind it.
+        """
+        content = self._said_by("user")[-1]
         blocks = content if isinstance(content, list) else []
         return [block for block in blocks if block.get("type") == "tool_result"]
 
@@ -253,7 +256,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _stand_still(self, until: threading.Event | None, seconds: float = LONGEST_S) -> None:
         deadline, closing = time.monotonic() + seconds, self.server.api.closing
-        while time.monotonic() < deadline and not (until and until.is_set()) and not closing.wait(0.01):
+        if until is None:
+            closing.wait(seconds)
+            return
+        while time.monotonic() < deadline and not until.is_set() and not closing.wait(0.01):
             pass
 
     def _whole(self, block: Block) -> Block:

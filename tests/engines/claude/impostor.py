@@ -9,6 +9,7 @@ calls N        shows N calls to the gate in one turn, and runs them
 garbage        talks nonsense before, between and after its lines
 mute           never answers anything
 stubborn       answers what it is asked with an error, but for the first time
+asks           asks about a command that no line announced, and says nothing until it is answered
 deaf           answers what it is asked for the first time, and never again
 """
 
@@ -63,6 +64,14 @@ def show(id: str, command: str) -> bool:
             return line["response"]["response"]["hookSpecificOutput"]["permissionDecision"] == "allow"
 
 
+def ask(id: str) -> None:
+    """Ask about a command of which no line has told, and wait for the answer."""
+    request = {"subtype": "can_use_tool", "tool_name": "Bash", "input": {"command": "ls"}, "tool_use_id": id}
+    out(type="control_request", request_id=f"ask-{id}", request=request)
+    while heard()["type"] != "control_response":
+        pass
+
+
 def call(id: str, command: str, *, gated: bool, name: str = "Bash") -> None:
     use = {"type": "tool_use", "id": id, "name": name, "input": {"command": command}}
     out(type="assistant", message={"id": f"m-{id}", "content": [use]}, parent_tool_use_id=None)
@@ -76,8 +85,10 @@ def call(id: str, command: str, *, gated: bool, name: str = "Bash") -> None:
     out(type="user", message={"role": "user", "content": [result]}, parent_tool_use_id=None)
 
 
-def turn(uuid: str, *commands: str, gated: bool = True, name: str = "Bash") -> None:
+def turn(uuid: str, *commands: str, gated: bool = True, name: str = "Bash", asks: bool = False) -> None:
     out(type="system", subtype="init", cwd="/", tools=["Bash"], model="impostor", user_message_uuids=[uuid])
+    if asks:
+        ask(uuid)
     for number, command in enumerate(commands):
         call(f"{uuid}-{number}", command, gated=gated, name=name)
     said = {"id": f"m-{uuid}", "content": [{"type": "text", "text": "done"}]}
@@ -112,6 +123,8 @@ def main(mode: str, argument: str = "") -> None:
         match mode:
             case "garbage":
                 nonsense(uuid)
+            case "asks":
+                turn(uuid, asks=True)
             case "peeks":
                 turn(uuid, "x", gated=False, name=argument)
             case "calls":

@@ -12,11 +12,11 @@ from typing import Any
 import anyio
 from tests.engines.claude.api import ScriptedApi
 from tests.engines.claude.binary import claude_binary, claude_version
+from tests.isolation.everywhere import maybe_jailed
 
 from pilothouse.core.ask import Decision
 from pilothouse.core.engine import Answerable, Brief, EngineHost, EngineSession
-from pilothouse.core.event import Asked, EngineEvent, Notice, TurnEnded
-from pilothouse.core.grammar import well_formed
+from pilothouse.core.event import Asked, EngineEvent, Notice, TurnEnded, well_formed
 from pilothouse.core.ids import SessionId
 from pilothouse.core.policy import Policy
 from pilothouse.core.turn import Prompt
@@ -25,7 +25,7 @@ from pilothouse.engines.claude.engine import ClaudeEngine
 from pilothouse.engines.claude.gate_proof import PROOFS, remember_proof
 from pilothouse.engines.machine import scratch_path
 from pilothouse.policy.decide import PolicyEnv
-from pilothouse.policy.filesystem import RealFilesystem
+from pilothouse.policy.paths import Filesystem
 from pilothouse.testing.hosts import MemoryBlobs
 from pilothouse.testing.policy import FixedPolicy
 
@@ -50,7 +50,7 @@ class Rig:
             self.state / PROOFS, str(claude_binary()), claude_version()
         )  # once, in its own test, is enough
         self.blobs = MemoryBlobs()
-        self.policy: Policy = FixedPolicy(env=PolicyEnv(filesystem=RealFilesystem(str(self.home))))
+        self.policy: Policy = FixedPolicy(env=PolicyEnv(filesystem=Filesystem(str(self.home))))
         """Reads no commands, so that every one of them asks."""
         self.more: dict[str, str] = {}
         """What else stands in the gateway's environment."""
@@ -86,7 +86,7 @@ class Rig:
         return ClaudeEngine(self.config(**changed), self.host())
 
     def host(self) -> EngineHost:
-        return EngineHost(
+        host = EngineHost(
             blobs=self.blobs,
             environment=self.environment(),
             state_dir=str(self.state),
@@ -94,6 +94,7 @@ class Rig:
             log=self._log,
             judge=self.policy.judge,
         )
+        return maybe_jailed(host, self.home)
 
     def _log(self, event: str, **fields: Any) -> None:
         self.logged.append((event, fields))

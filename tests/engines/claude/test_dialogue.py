@@ -55,7 +55,7 @@ def decision_of(lines: list[bytes]) -> str:
     [
         ("Read", {"file_path": "a.py"}, "allow"),
         ("Read", {"file_path": "/etc/passwd"}, "ask"),
-        ("Bash", {"command": "ls"}, "ask"),
+        ("Bash", {"command": "make"}, "ask"),
         ("AskUserQuestion", {"questions": []}, "ask"),
         ("ExitPlanMode", {}, "ask"),
         (None, {}, "deny"),

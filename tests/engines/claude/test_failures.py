@@ -6,9 +6,23 @@ import pytest
 from tests.engines.claude.recorded import split_turns, translate_recording
 from tests.engines.claude.wire_samples import SESSION, assistant, init, line, result, text
 
-from pilothouse.core.event import TurnEnded
+from pilothouse.core.event import Notice, TurnEnded
 from pilothouse.core.outcome import Failure, FailureKind
-from pilothouse.engines.claude.failures import LOG_IN, STOPPED_INSIDE, explain_exit
+from pilothouse.engines.claude.failures import (
+    ADD_CREDIT,
+    CORRECT_KEY,
+    EXPIRED,
+    KEY_REFUSED,
+    LOG_IN,
+    LOG_IN_OR_KEY,
+    NO_CREDIT,
+    NOT_LOGGED_IN,
+    OVERLOADED,
+    RATE_LIMIT,
+    STOPPED_INSIDE,
+    explain_exit,
+    explain_printed,
+)
 from pilothouse.engines.claude.translate import Translator
 
 RECORDED: dict[str, FailureKind] = {
@@ -79,7 +93,9 @@ def test_a_limit_tells_when_it_ends() -> None:
     failure = first_end("q_rate_limit_rejected_oauth").failure
     assert failure is not None
     assert failure.retry_at == 1794771478.0
-    assert failure.text == "Claude's five-hour limit is reached; it resets at 19:37 UTC on 15 Nov."
+    assert failure.text == "Claude's five-hour limit is reached.", (
+        "the gateway says when, in people's own time"
+    )
 
 
 def test_a_session_that_never_was_is_not_remembered() -> None:
@@ -90,7 +106,54 @@ def test_a_session_that_never_was_is_not_remembered() -> None:
 def test_who_must_log_in_is_told_where() -> None:
     failure = first_end("j_not_logged_in").failure
     assert failure is not None
-    assert failure.text == LOG_IN
+    assert (failure.text, failure.fix) == (NOT_LOGGED_IN, LOG_IN_OR_KEY)
+
+
+@pytest.mark.parametrize(
+    ("printed", "text", "fix"),
+    [
+        (
+            "Failed to authenticate. API Error: 401 OAuth token has expired. Please obtain a new token.",
+            EXPIRED,
+            LOG_IN,
+        ),
+        ("OAuth token has expired · Please run /login", EXPIRED, LOG_IN),
+        ("Not logged in · Please run /login", NOT_LOGGED_IN, LOG_IN_OR_KEY),
+        ("Invalid API key · Fix external API key", KEY_REFUSED, CORRECT_KEY),
+        (
+            "Failed to authenticate. API Error: 403 Request not allowed",
+            "Anthropic refused Claude's login (403 Request not allowed).",
+            LOG_IN,
+        ),
+        ("Credit balance is too low", NO_CREDIT, ADD_CREDIT),
+        ("API Error: Request rejected (429) · your organization's rate limit", RATE_LIMIT, ""),
+        ("API Error: Repeated 529 Overloaded errors. Try again in a moment.", OVERLOADED, ""),
+        ("API Error: 502 Bad gateway", "Claude's server failed (HTTP 502).", ""),
+        (
+            "API Error: Connection refused — a firewall or proxy may be blocking it (ECONNREFUSED)",
+            "Claude's server does not answer (connection refused).",
+            "",
+        ),
+    ],
+)
+def test_a_failure_says_what_happened_and_what_mends_it(printed: str, text: str, fix: str) -> None:
+    failure = explain_printed(printed)
+    assert (failure.text, failure.fix) == (text, fix)
+    assert printed in failure.detail, "a bug report has the words of the program"
+
+
+def test_a_server_that_does_not_answer_is_named() -> None:
+    words = "API Error: Connection refused — a firewall or proxy may be blocking it (ECONNREFUSED)"
+    translator = Translator(server="127.0.0.1:1")
+    lines = init(), result(is_error=True, result=words, api_error="connection_failed")
+    end = [step for one in lines for step in translator.feed(one)][-1]
+    assert isinstance(end, TurnEnded) and end.failure is not None
+    assert end.failure.text == "Claude's server does not answer (127.0.0.1:1: connection refused)."
+
+
+def test_the_program_s_own_retries_of_a_refused_login_are_not_shown() -> None:
+    assert not [step for step in translate_recording("j_401_maxretries2") if isinstance(step, Notice)]
+    assert [step for step in translate_recording("j_529_maxretries2") if isinstance(step, Notice)]
 
 
 def failed(*lines: bytes) -> Failure:
@@ -130,6 +193,12 @@ def test_an_older_cli_writes_the_reset_behind_a_bar_and_perhaps_nothing_else(sta
     failure = failed(init(), result(is_error=True, result=words, api_error_status=status))
     assert (failure.kind, failure.retry_at) == ("quota", 1794771478.0)
     assert failure.text == "Claude AI usage limit reached"
+
+
+def test_words_about_a_limit_in_a_server_s_error_are_no_limit() -> None:
+    words = "You've hit your limit · resets 3pm"
+    failure = failed(init(), result(is_error=True, result=words, api_error_status=500))
+    assert (failure.kind, failure.retry_at) == ("transport", None)
 
 
 @pytest.mark.parametrize(("told", "retry_at"), [({"status": "rejected", "resetsAt": 7}, 7.0), ("soon", None)])

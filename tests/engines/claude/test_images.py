@@ -9,7 +9,7 @@ from tests.engines.claude.wire_samples import PNG
 
 from pilothouse.core.media import sniff
 from pilothouse.engines.claude.prompt import content_blocks, user_content
-from pilothouse.engines.media import MAX_IMAGE_BYTES, MAX_TOTAL_BYTES, Attached, File, attach
+from pilothouse.engines.media import MAX_IMAGE_BYTES, MAX_TOTAL_BYTES, File, attach
 
 PICTURE = base64.b64decode(PNG)
 PDF = b"%PDF-1.7 ..."
@@ -36,7 +36,7 @@ def test_a_file_is_what_its_bytes_say(data: bytes, media_type: str | None) -> No
 def test_images_go_as_images_pdfs_as_documents_and_others_to_a_folder() -> None:
     note = File("notes.png", b"just text")
     attached = attach([File("a.txt", PICTURE), File("b", PDF), note], "Claude")
-    blocks = content_blocks(attached)
+    blocks = content_blocks(attached.inline)
     assert [block["type"] for block in blocks] == ["image", "document"]
     assert blocks[0]["source"] == {"type": "base64", "media_type": "image/png", "data": PNG}
     assert (attached.others, attached.refused) == ((note,), ())
@@ -62,7 +62,7 @@ def test_all_together_have_a_bound() -> None:
 
 
 def test_a_prompt_without_images_stays_a_text() -> None:
-    assert user_content("hi", Attached()) == "hi"
-    content = user_content("hi", attach([File("a", PICTURE)], "Claude"))
+    assert user_content("hi", ()) == "hi"
+    content = user_content("hi", attach([File("a", PICTURE)], "Claude").inline)
     assert not isinstance(content, str)
     assert [block["type"] for block in content] == ["text", "image"]

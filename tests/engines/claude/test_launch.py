@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
 from pathlib import Path
 
+import anyio
 import msgspec
 import pytest
 from tests.engines.claude.rig import MemoryBlobs
@@ -15,7 +18,7 @@ from pilothouse.core.event import ResumeToken
 from pilothouse.core.ids import EngineId, SessionId
 from pilothouse.core.turn import Prompt
 from pilothouse.engines.claude.config import ClaudeConfig, resolve
-from pilothouse.engines.claude.launch import Launch, check_token, has_same_cap, plan_launch
+from pilothouse.engines.claude.launch import Launch, check_token, has_same_cap, plan_launch, use_scratch
 from pilothouse.engines.claude.prompt import PromptComposer
 from pilothouse.engines.machine import make_scratch, remove_scratch, scratch_path
 
@@ -103,6 +106,10 @@ def test_a_token_of_another_engine_is_stale() -> None:
         ("a\nb.txt", "a?b.txt"),
         ("会议记录" * 50 + ".docx", "会议记录" * 19 + "会议.docx"),  # 78 characters of three bytes, and five
         ("x" * 300, "x" * 240),
+        ("CLAUDE.md", "attached-CLAUDE.md"),
+        ("docs/agents.Override.md", "attached-agents.Override.md"),
+        ("ＣＬＡＵＤＥ.md", "attached-ＣＬＡＵＤＥ.md"),
+        ("claude notes.md", "claude notes.md"),
     ],
 )
 async def test_an_attachment_lands_in_its_folder_whatever_it_is_called(
@@ -115,9 +122,27 @@ async def test_an_attachment_lands_in_its_folder_whatever_it_is_called(
     await prompting.compose(Prompt("look", (file,)), ID)
     stem, suffix = os.path.splitext(kept)
     assert sorted(path.name for path in (tmp_path / "downloads").iterdir()) == sorted(
-        [kept, f"{stem}-2{suffix}"]
+        [".gitignore", kept, f"{stem}-2{suffix}"]
     )
     assert [path.name for path in tmp_path.iterdir()] == ["downloads"]
+
+
+async def test_git_does_not_see_what_people_send(tmp_path: Path) -> None:
+    blobs = MemoryBlobs()
+    file = await blobs.put(b"text", "notes.txt", "text/plain")
+    await anyio.run_process(["git", "init", "-q", str(tmp_path)])
+    await PromptComposer(blobs, str(tmp_path)).compose(Prompt("look", (file,)), ID)
+    assert (tmp_path / "downloads" / "notes.txt").exists()
+    status = ["git", "-C", str(tmp_path), "status", "--porcelain"]
+    assert (await anyio.run_process(status)).stdout == b""
+
+
+async def test_a_downloads_folder_of_the_repository_itself_is_left_as_it_is(tmp_path: Path) -> None:
+    blobs = MemoryBlobs()
+    (tmp_path / "downloads").mkdir()
+    file = await blobs.put(b"text", "notes.txt", "text/plain")
+    await PromptComposer(blobs, str(tmp_path)).compose(Prompt("look", (file,)), ID)
+    assert [path.name for path in (tmp_path / "downloads").iterdir()] == ["notes.txt"]
 
 
 async def test_a_downloads_folder_that_leads_elsewhere_gets_nothing(tmp_path: Path) -> None:
@@ -183,3 +208,33 @@ def test_a_warm_process_serves_on_while_its_cap_is_what_the_house_has_left() -> 
     assert not has_same_cap(first, 0.4, launch(with_left(5.0))), "the cap was raised: it would stop too early"
     assert not has_same_cap(first, 0.4, launch()) and not has_same_cap(launch(), 0.0, first)
     assert has_same_cap(launch(), 9.0, launch())
+
+
+def test_no_value_of_a_server_stands_on_the_command_line() -> None:
+    servers = {
+        "pilothouse": {"type": "http", "url": "http://x/", "headers": {"Authorization": "Bearer own"}},
+        "docs": {"type": "http", "url": "http://y/", "headers": {"Authorization": "Bearer theirs"}},
+        "files": {"command": "files", "args": ["-q"], "env": {"KEY": "hidden"}},
+    }
+    started = launch(msgspec.structs.replace(BRIEF, mcp_servers=servers))
+    named = next(json.loads(word)["mcpServers"] for word in started.argv if "mcpServers" in word)
+    parts = {"pilothouse": "headers", "docs": "headers", "files": "env"}
+    values = {id: next(iter(named[id][part].values())) for id, part in parts.items()}
+    assert {id: started.environment[text.strip("${}")] for id, text in values.items()} == {
+        "pilothouse": "Bearer own",
+        "docs": "Bearer theirs",
+        "files": "hidden",
+    }
+    assert not [word for word in started.argv if "own" in word or "theirs" in word or "hidden" in word]
+
+
+def test_commands_see_no_value_of_a_server(tmp_path: Path) -> None:
+    script = use_scratch(str(tmp_path), ())["CLAUDE_ENV_FILE"]
+    seen = subprocess.run(
+        ["/bin/bash", "-c", f". {script}; env"],
+        env={"PATH": os.environ["PATH"], "PILOTHOUSE_MCP_12_SECRET": "hidden", "KEPT": "yes"},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert "KEPT=yes" in seen and "hidden" not in seen

@@ -20,8 +20,8 @@ from pilothouse.core.event import (
     ToolFinished,
     ToolStarted,
     TurnEnded,
+    well_formed,
 )
-from pilothouse.core.grammar import well_formed
 from pilothouse.core.ids import EngineId
 from pilothouse.engines.claude.session_watch import LogTranslator
 

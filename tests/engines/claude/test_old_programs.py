@@ -13,7 +13,7 @@ from pilothouse.core.errors import EngineError
 from pilothouse.core.event import TextDelta
 from pilothouse.core.outcome import Failure
 from pilothouse.engines.claude.gate_proof import PROOFS, remember_proof
-from pilothouse.engines.claude.launch import WITHOUT, leave_out, unknown_flag
+from pilothouse.engines.claude.old_program import WITHOUT, leave_out, unknown_flag
 
 
 def refusing(rig: Rig, *flags: str) -> str:

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pilothouse.engines.claude.config import FILE_TOOLS, HELPER_TOOLS
-from pilothouse.engines.claude.permissions_file import Permissions, read_permissions, render_note
+from pilothouse.engines.claude.permissions_file import Permissions, read_permissions
+from pilothouse.engines.permissions_file import render_note
 
 CONFIGURED = (*FILE_TOOLS, *HELPER_TOOLS)
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 from tests.engines.claude.api import call, open_api, say
-from tests.engines.claude.test_real_gateway import WITHIN_S, House
+from tests.engines.claude.test_real_gateway import House
+from tests.engines.gateway_terminal import WITHIN_S
 
 pytestmark = pytest.mark.slow
 

@@ -53,30 +53,38 @@ class Place:
         return [name for name, _ in self.rig.logged].count("process.started")
 
 
-async def test_they_reach_the_model_in_order_and_bootstrap_in_the_first_session_alone(tmp_path: Path) -> None:
+async def test_they_reach_the_model_in_order_as_they_are_now_and_bootstrap_in_the_first_session_alone(
+    tmp_path: Path,
+) -> None:
     with open_api(say("ok")) as api:
         place = Place(tmp_path, api)
+        for name in FIVE[:3]:
+            (place.rig.workspace / f"{name}.md").write_text(f"words-of-{name} " * 3000)
+        (place.settings / "PERMISSIONS.json").write_text('{"tier": "full", "note": "Be kind to the cat."}')
         async with place.rig.engine() as engine:
             first = await place.turn(engine)
+            token = end_of(first).resume
+            assert place.told() == [*FIVE, "core", "room"], "long ones too"
+            assert "Be kind to the cat." in api.main[-1].prompt
+            assert not any("words-of" in line for line in place.rig.leftovers()), "no command line has them"
+            await place.turn(engine, resume=token)
             assert place.told() == [*FIVE, "core", "room"]
-            await place.turn(engine, resume=end_of(first).resume)
-            assert place.told() == [*FIVE, "core", "room"]
+            assert "Be kind to the cat." in api.main[-1].prompt, "the note stands in every prompt"
             assert place.started() == 1, "nothing changed, so the process stays"
             await place.turn(engine, "two")
             assert place.told() == [*FIVE[:4], "core", "room"]
+            await an_edit_reaches_the_next_turn_of_the_same_session(place, engine, token)
     assert notices_of(first) == []
 
 
-async def test_what_an_owner_edits_reaches_the_next_turn_of_the_same_session(tmp_path: Path) -> None:
-    with open_api(say("ok")) as api:
-        place = Place(tmp_path, api)
-        async with place.rig.engine() as engine:
-            token = end_of(await place.turn(engine)).resume
-            (place.rig.workspace / "USER.md").write_text("quite other words")
-            (place.rig.workspace / "BOOTSTRAP.md").unlink()
-            assert end_of(await place.turn(engine, resume=token)).resume == token
-            assert place.told() == ["SOUL", "IDENTITY", "TOOLS", "core", "room"]
-            assert "quite other words" in api.main[-1].system
+async def an_edit_reaches_the_next_turn_of_the_same_session(
+    place: Place, engine: Any, token: ResumeToken | None
+) -> None:
+    (place.rig.workspace / "USER.md").write_text("quite other words")
+    (place.rig.workspace / "BOOTSTRAP.md").unlink()
+    assert end_of(await place.turn(engine, resume=token)).resume == token
+    assert place.told() == ["SOUL", "IDENTITY", "TOOLS", "core", "room"]
+    assert "quite other words" in place.api.main[-1].system
 
 
 async def test_an_untrusted_workspace_tells_nothing_of_its_own(tmp_path: Path) -> None:
@@ -101,17 +109,6 @@ async def test_an_appended_system_prompt_stands_for_the_five_and_a_first_run_is_
     assert notices_of(second) == [], "once in a session is enough"
 
 
-async def test_no_context_stands_in_a_command_line_and_a_long_one_passes(tmp_path: Path) -> None:
-    with open_api(say("ok")) as api:
-        place = Place(tmp_path, api)
-        for name in FIVE[:3]:
-            (place.rig.workspace / f"{name}.md").write_text(f"words-of-{name} " * 4000)
-        async with place.rig.engine() as engine:
-            await place.turn(engine)
-            assert not any("words-of" in line for line in place.rig.leftovers())
-        assert place.told() == [*FIVE, "core", "room"]
-
-
 async def test_a_first_run_that_failed_was_none(tmp_path: Path) -> None:
     with open_api(refuse(401, "authentication_error"), say("ok")) as api:
         place = Place(tmp_path, api, max_retries=0)
@@ -120,14 +117,3 @@ async def test_a_first_run_that_failed_was_none(tmp_path: Path) -> None:
             await place.turn(engine, "two")
         assert end_of(failed).outcome == "failed"
         assert place.told() == [*FIVE, "core", "room"]
-
-
-async def test_the_note_of_permissions_reaches_every_prompt(tmp_path: Path) -> None:
-    with open_api(say("ok")) as api:
-        place = Place(tmp_path, api)
-        (place.settings / "PERMISSIONS.json").write_text('{"tier": "full", "note": "Be kind to the cat."}')
-        async with place.rig.engine() as engine:
-            token = end_of(await place.turn(engine)).resume
-            assert "Be kind to the cat." in api.main[-1].prompt
-            await place.turn(engine, resume=token)
-        assert "Be kind to the cat." in api.main[-1].prompt

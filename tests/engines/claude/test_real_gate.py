@@ -37,12 +37,6 @@ def program(folder: Path, lines: str) -> str:
     return str(path)
 
 
-async def test_the_gate_of_the_real_program_holds_and_that_is_remembered(tmp_path: Path) -> None:
-    binary = str(claude_binary())
-    assert await prove_gate(Launcher(), binary, PLAIN, str(tmp_path), {}) == ""
-    assert is_proven(tmp_path / PROOFS, binary, claude_version())
-
-
 async def test_the_real_program_brings_what_reads_and_what_delegates_to_the_gate(tmp_path: Path) -> None:
     """Else the watch over what came by would end it."""
 
@@ -95,24 +89,19 @@ async def test_without_a_gate_turns_start_in_full_access_only(tmp_path: Path) ->
     assert "doctor" in caught.value.failure.text
 
 
-async def test_another_program_under_the_same_name_is_proven_anew(tmp_path: Path) -> None:
-    with open_api(say("hello")) as api:
-        rig = Rig(tmp_path, api)
-        (rig.state / PROOFS).unlink()
-        async with rig.engine() as engine, engine.open(rig.brief()) as session:
-            assert end_of(await read(session)).answer == "hello"
-        assert is_proven(rig.state / PROOFS, str(claude_binary()), claude_version())
-
-
-async def test_a_program_that_replaces_itself_while_the_engine_runs_is_proven_anew(tmp_path: Path) -> None:
-    """As Claude Code does: the link by which it is found then leads to another file."""
+async def test_the_gate_of_the_real_program_holds_and_another_under_its_name_is_proven_anew(
+    tmp_path: Path,
+) -> None:
+    """Claude Code replaces itself while the engine runs: the link by which it is found then leads to another file."""
     link = tmp_path / "claude-now"
     link.symlink_to(claude_binary())
     with open_api(say("hello")) as api:
         rig = Rig(tmp_path, api)
+        (rig.state / PROOFS).unlink()
         async with rig.engine(command=str(link)) as engine:
             async with engine.open(rig.brief()) as session:
                 assert end_of(await read(session)).answer == "hello"
+            assert is_proven(rig.state / PROOFS, str(claude_binary()), claude_version()), "it is remembered"
             link.unlink()
             link.symlink_to(program(tmp_path, 'print(json.dumps({"type": "result", "is_error": False}))'))
             with pytest.raises(EngineError) as caught:

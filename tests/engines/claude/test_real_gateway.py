@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import codecs
 import json
 import os
 import pty
-import select
 import signal
 import subprocess
-import sys
 import time
-import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -21,18 +17,12 @@ from tests.dists import ROOT, SRC, write_dist
 from tests.engines.claude.api import Reply, Request, ScriptedApi, bash, open_api, say
 from tests.engines.claude.binary import VERSION, claude_binary, claude_version
 from tests.engines.claude.rig import MARK, Rig
+from tests.engines.gateway_terminal import WITHIN_S, Terminal, declared_plugins, until
+from tests.forked import Forked, run
 
 from pilothouse.engines.claude.gate_proof import PROOFS, remember_proof
 
 pytestmark = pytest.mark.slow
-
-WITHIN_S = 40.0
-
-
-def declared_plugins() -> dict[str, dict[str, str]]:
-    """As this checkout declares them, whatever is installed."""
-    points = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]
-    return {group.removeprefix("pilothouse."): names for group, names in points.items()}
 
 
 class House:
@@ -68,36 +58,22 @@ class House:
         return {**self.rig.environment(), **own, **mode}
 
     def argv(self, *words: str) -> list[str]:
-        return [sys.executable, "-m", "pilothouse", "chat", "--workspace", str(self.rig.workspace), *words]
+        return ["pilothouse", "chat", "--workspace", str(self.rig.workspace), *words]
 
     def say(self, text: str) -> str:
         """One question and its answer."""
         return self.ask(text).stdout
 
     def ask(self, *words: str) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            self.argv(*words),
-            env=self.environ,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=WITHIN_S,
-            check=False,
-        )
+        done = run(*self.argv(*words), env=self.environ, cwd=self.home, within_s=WITHIN_S)
         assert done.returncode == 0, done.stdout + done.stderr
         return done
 
     @contextmanager
     def chatting(self, *words: str) -> Iterator[Terminal]:
         ours, theirs = pty.openpty()
-        process = subprocess.Popen(
-            self.argv(*words),
-            env=self.environ,
-            stdin=theirs,
-            stdout=theirs,
-            stderr=theirs,
-            start_new_session=True,
-        )
+        streams = (theirs, theirs, theirs)
+        process = Forked(*self.argv(*words), env=self.environ, cwd=self.home, streams=streams, session="new")
         os.close(theirs)
         try:
             yield Terminal(ours, process)
@@ -110,36 +86,6 @@ class House:
             for pid in self.rig.pids():
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
-
-
-class Terminal:
-    def __init__(self, descriptor: int, process: subprocess.Popen[bytes]) -> None:
-        self.process = process
-        self._descriptor = descriptor
-        self.screen = ""
-        # A pty may cut anywhere, in the middle of a character too.
-        self._characters = codecs.getincrementaldecoder("utf-8")("replace")
-
-    def type(self, text: str) -> None:
-        os.write(self._descriptor, text.encode())
-
-    def see(self, words: str) -> None:
-        until(lambda: words in self.look(), f"{words!r} on the screen", self.look)
-
-    def look(self) -> str:
-        while select.select([self._descriptor], [], [], 0.05)[0]:
-            try:
-                self.screen += self._characters.decode(os.read(self._descriptor, 65536))
-            except OSError:
-                break
-        return self.screen
-
-
-def until(holds: Callable[[], object], what: str, show: Callable[[], str] = str) -> None:
-    deadline = time.monotonic() + WITHIN_S
-    while not holds():
-        assert time.monotonic() < deadline, f"{what} did not come: {show()[-2000:]}"
-        time.sleep(0.05)
 
 
 def test_a_session_goes_on_after_the_gateway_was_killed_and_nothing_of_it_is_left(tmp_path: Path) -> None:
@@ -158,16 +104,33 @@ def test_a_session_goes_on_after_the_gateway_was_killed_and_nothing_of_it_is_lef
         assert "I am Ada." in api.main[-1].text
 
 
-def test_an_approval_from_the_terminal_lets_a_command_run_and_a_stop_leaves_nothing(tmp_path: Path) -> None:
-    with open_api(bash("touch made.txt; sh -c 'sleep 600; true'"), say("never")) as api:
+def test_an_answer_from_the_terminal_has_its_effect_and_a_stop_leaves_nothing(tmp_path: Path) -> None:
+    make = bash("touch made.txt; sh -c 'sleep 600; true'")
+    with open_api(make, say("as you wish"), make, make, say("never said")) as api:
         house = House(tmp_path, api)
+        made = house.rig.workspace / "made.txt"
         with house.chatting() as terminal:
             terminal.see("claude")
             terminal.type("Go\r")
+            terminal.see("deny with a reason")
+            terminal.type("r\r")
+            terminal.see("Why not?")
+            terminal.type("not on a Friday\r")
+            terminal.see("as you wish")
+            assert "not on a Friday" in str(api.main[1].tool_results)
+            terminal.screen = ""
+            terminal.type("Go\r")
+            terminal.see("deny with a reason")
+            terminal.type("n\r")
+            terminal.see("■ stopped")
+            assert len(api.main) == 3, "a plain no ends the turn"
+            assert not made.exists()
+            terminal.screen = ""
+            terminal.type("Go\r")
             terminal.see("allow")
-            assert not (house.rig.workspace / "made.txt").exists()
-            terminal.type("y")
-            until((house.rig.workspace / "made.txt").exists, "the command", terminal.look)
+            assert not made.exists()
+            terminal.type("y\r")
+            until(made.exists, "the command", terminal.look)
             until(
                 lambda: any(": sleep 600" in line for line in house.rig.leftovers()),
                 "its child",
@@ -176,28 +139,6 @@ def test_an_approval_from_the_terminal_lets_a_command_run_and_a_stop_leaves_noth
             terminal.process.send_signal(signal.SIGTERM)
             until(lambda: terminal.process.poll() is not None, "the end", terminal.look)
             assert house.rig.leftovers() == []
-
-
-def test_a_no_from_the_terminal_goes_on_with_a_reason_and_stops_without(tmp_path: Path) -> None:
-    replies = (bash("touch made.txt"), say("as you wish"), bash("touch made.txt"), say("never said"))
-    with open_api(*replies) as api:
-        house = House(tmp_path, api)
-        with house.chatting() as terminal:
-            terminal.see("claude")
-            terminal.type("Go\r")
-            terminal.see("deny, and say why")
-            terminal.type("r\r")
-            terminal.see("Why not?")
-            terminal.type("not on a Friday\r")
-            terminal.see("as you wish")
-            assert "not on a Friday" in str(api.main[1].tool_results)
-            terminal.screen = ""
-            terminal.type("Go\r")
-            terminal.see("deny, and say why")
-            terminal.type("n")
-            terminal.see("Stopped")
-        assert len(api.main) == 3
-        assert not (house.rig.workspace / "made.txt").exists()
 
 
 def test_where_nobody_can_answer_it_is_denied_at_once_and_said(tmp_path: Path) -> None:
@@ -217,20 +158,16 @@ def test_the_ready_line_names_the_engine_its_version_and_the_folder(tmp_path: Pa
         config = house.home / "config.toml"
         folder = json.dumps(str(house.rig.workspace))
         config.write_text(config.read_text().replace("[gateway]", f"[gateway]\ndefault_workspace = {folder}"))
-        up = subprocess.Popen(
-            [sys.executable, "-m", "pilothouse", "up"],
-            env=house.environ,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        assert up.stderr is not None
-        try:
-            line = next(line for line in up.stderr if "is ready" in line)
-        finally:
-            up.terminate()
-            up.communicate(timeout=WITHIN_S)
+        reading, writing = os.pipe()
+        with open(reading) as told, open(os.devnull, "r+b") as nothing:
+            streams = (nothing.fileno(), nothing.fileno(), writing)
+            up = Forked("pilothouse", "up", env=house.environ, cwd=house.home, streams=streams)
+            os.close(writing)
+            try:
+                line = next(line for line in told if "is ready" in line)
+            finally:
+                up.send_signal(signal.SIGTERM)
+                up.wait(WITHIN_S)
         assert f"· claude {VERSION} · {house.rig.workspace} ·" in line
         with house.chatting() as terminal:
             terminal.see(f"claude {VERSION}")

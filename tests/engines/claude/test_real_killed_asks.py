@@ -1,17 +1,19 @@
-"""Asks of the real CLI, answered from the shell: each once as it should be, and once with the gateway killed while it was
-open. Nothing runs that was not allowed; the ask stands again, and its answer goes on with the work."""
+"""Asks of the real CLI, answered from the shell after the gateway was killed while they were open.
+
+Nothing runs that was not allowed; the ask stands again, and its answer goes on with the work.
+"""
 
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
-from tests.engines.claude.api import Reply, Script, ScriptedApi, bash, call, open_api, say
-from tests.engines.claude.test_real_gateway import WITHIN_S, House, Terminal, until
+from tests.engines.claude.api import Reply, Script, ScriptedApi, bash, call, in_order, open_api, say
+from tests.engines.claude.test_real_gateway import House
+from tests.engines.gateway_terminal import WITHIN_S, Terminal, until
+from tests.forked import run
 
 pytestmark = pytest.mark.slow
 
@@ -31,7 +33,6 @@ ASK = call(
         }
     ],
 )
-killed = pytest.mark.parametrize("killed", [False, True], ids=["alive", "killed"])
 
 
 class Shell:
@@ -44,14 +45,8 @@ class Shell:
         return self.pilothouse("asks", *words)
 
     def pilothouse(self, *words: str) -> Any:
-        done = subprocess.run(
-            [sys.executable, "-m", "pilothouse", *words, "--json"],
-            env=self._house.environ,
-            capture_output=True,
-            text=True,
-            timeout=WITHIN_S,
-            check=False,
-        )
+        env, folder = self._house.environ, self._house.home
+        done = run("pilothouse", *words, "--json", env=env, cwd=folder, within_s=WITHIN_S)
         assert done.stdout, done.stderr
         return json.loads(done.stdout)
 
@@ -68,31 +63,6 @@ class Shell:
 
     def state_of(self, id: str) -> str:
         return self.run("show", id)["state"]
-
-
-def answered(
-    folder: Path, replies: tuple[Reply | Script, ...], *words: str, killed: bool, seen: str
-) -> tuple[House, ScriptedApi]:
-    """A turn asks; perhaps the gateway dies and another takes over; the shell answers, and `seen` comes up."""
-    with open_api(*replies) as api:
-        house = House(folder, api)
-        shell = Shell(house)
-        with house.chatting() as terminal:
-            terminal.see("claude")
-            terminal.type("Go\r")
-            ask = shell.open_ask(terminal)
-            if not killed:
-                _answer(shell, house, terminal, ask, words, seen)
-            terminal.process.kill()
-            terminal.process.wait()
-        if killed:
-            assert not (house.rig.workspace / "made.txt").exists()
-            with house.chatting() as terminal:
-                terminal.see(ask["title"].splitlines()[0])
-                assert shell.open_ask(terminal)["id"] == ask["id"], "it outlives the gateway that asked"
-                _answer(shell, house, terminal, ask, words, seen)
-        assert shell.run() == []
-        return house, api
 
 
 def _answer(
@@ -118,40 +88,86 @@ def until_made(folder: Path) -> Script:
     return lambda _: say("all done") if (folder / "work" / "made.txt").exists() else MAKE
 
 
-@killed
-def test_what_was_allowed_runs_once(tmp_path: Path, killed: bool) -> None:
-    house, _ = answered(tmp_path, (until_made(tmp_path),), "allow", killed=killed, seen="all done")
-    assert (house.rig.workspace / "made.txt").exists()
+def test_a_long_wait_needs_no_process_and_the_answer_goes_on_with_the_work(tmp_path: Path) -> None:
+    with open_api(until_made(tmp_path)) as api:
+        house = House(tmp_path, api)
+        config = house.home / "config.toml"
+        config.write_text(config.read_text().replace("[gateway]", "[gateway]\nhold_s = 0.2", 1))
+        shell = Shell(house)
+        with house.chatting() as terminal:
+            terminal.see("claude")
+            terminal.type("Go\r")
+            ask = shell.open_ask(terminal)
+            until(lambda: _is_released(house.home), "the end of its process", terminal.look)
+            _answer(shell, house, terminal, ask, ("allow",), "all done")
+        assert (house.rig.workspace / "made.txt").exists()
 
 
-@killed
-def test_what_is_always_allowed_runs_and_is_a_rule_from_then_on(tmp_path: Path, killed: bool) -> None:
-    house, _ = answered(
-        tmp_path, (until_made(tmp_path),), "allow", "--always", killed=killed, seen="all done"
-    )
-    assert (house.rig.workspace / "made.txt").exists()
-    assert "allow command touch" in str(Shell(house).pilothouse("rules"))
+def _is_released(home: Path) -> bool:
+    return any("turn.released" in path.read_text() for path in home.rglob("*.log"))
 
 
-@killed
-def test_what_was_denied_with_a_reason_does_not_run_and_the_engine_hears_why(
-    tmp_path: Path, killed: bool
+class Scenario(NamedTuple):
+    """The model says `script`; the shell answers its ask with `words`, and `seen` comes up."""
+
+    script: Script
+    words: tuple[str, ...]
+    seen: str
+
+
+def scenarios(folder: Path) -> dict[str, Scenario]:
+    reason = answering_with(say("as you wish"), once="not on a Friday")
+    chosen = answering_with(say("noted, both"), once='"Which sizes?"="S, L"', before=ASK)
+    return {
+        "a reason": Scenario(reason, ("deny", "--reason", "not on a Friday"), "as you wish"),
+        "a plain no": Scenario(in_order(MAKE), ("deny",), "· denied"),
+        "options": Scenario(chosen, ("answer", "1", "L"), "noted, both"),
+        "always": Scenario(until_made(folder), ("allow", "--always"), "all done"),
+    }
+
+
+@pytest.mark.timeout(180)
+def test_each_answer_to_an_ask_of_a_killed_gateway_has_its_effect(tmp_path: Path) -> None:
+    """The gateway that gets an answer asks the next question, and is killed."""
+    with open_api(say("never said")) as api:
+        house = House(tmp_path, api)
+        shell = Shell(house)
+        made = house.rig.workspace / "made.txt"
+        ask: dict[str, Any] = {}
+        answered: Scenario | None = None
+        for name, scenario in scenarios(tmp_path).items():
+            with house.chatting() as terminal:
+                if answered:
+                    _answer_again(shell, house, terminal, ask, answered)
+                assert not made.exists()
+                ask, answered = _ask(shell, terminal, api, name, scenario), scenario
+        with house.chatting() as terminal:
+            assert answered
+            _answer_again(shell, house, terminal, ask, answered)
+        assert made.exists()
+        assert shell.run() == []
+        assert "allow path made.txt" in str(shell.pilothouse("rules"))
+
+
+def _ask(shell: Shell, terminal: Terminal, api: ScriptedApi, name: str, scenario: Scenario) -> dict[str, Any]:
+    """A turn asks, and its gateway dies."""
+    api.script = scenario.script
+    api.requests.clear()
+    terminal.see("claude")
+    terminal.type(f"Go on with {name}\r")
+    ask = shell.open_ask(terminal)
+    terminal.process.kill()
+    terminal.process.wait()
+    return ask
+
+
+def _answer_again(
+    shell: Shell, house: House, terminal: Terminal, ask: dict[str, Any], scenario: Scenario
 ) -> None:
-    reply = answering_with(say("as you wish"), once="not on a Friday")
-    house, _ = answered(
-        tmp_path, (reply,), "deny", "--reason", "not on a Friday", killed=killed, seen="as you wish"
-    )
-    assert not (house.rig.workspace / "made.txt").exists()
-
-
-@killed
-def test_a_plain_no_stops_the_turn(tmp_path: Path, killed: bool) -> None:
-    house, api = answered(tmp_path, (lambda _: MAKE,), "deny", killed=killed, seen="Stopped")
-    assert not (house.rig.workspace / "made.txt").exists()
-    assert not any(request.tool_results for request in api.main), "nothing more was said to the model"
-
-
-@killed
-def test_a_question_gets_the_options_that_were_chosen(tmp_path: Path, killed: bool) -> None:
-    reply = answering_with(say("noted, both"), once='"Which sizes?"="S, L"', before=ASK)
-    answered(tmp_path, (reply,), "answer", "1", "L", killed=killed, seen="noted, both")
+    terminal.see(ask["title"].splitlines()[0])
+    assert shell.open_ask(terminal)["id"] == ask["id"], "it outlives the gateway that asked"
+    house.rig.api.requests.clear()  # a CLI whose gateway is killed may tell the model so, before it ends
+    _answer(shell, house, terminal, ask, scenario.words, scenario.seen)
+    if scenario.words == ("deny",):
+        told = any(request.tool_results for request in house.rig.api.main)
+        assert not told, "nothing more was said to the model"

@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.engines.claude.api import bash, call, open_api, say
+from tests.engines.claude.api import bash, call, in_order, open_api, say
 from tests.engines.claude.rig import Rig, answer_with, asks_of, end_of, notices_of, read
 
 from pilothouse.core.ask import Decision
 from pilothouse.core.event import EngineEvent, ResumeToken
+from pilothouse.core.policy import ApprovalMode
 
 pytestmark = pytest.mark.slow
 
@@ -28,7 +29,9 @@ async def turn(
         return await read(session, when=answer_with(session, decision) if decision else None)
 
 
-async def test_another_model_is_told_to_the_warm_process_and_the_way_back_too(tmp_path: Path) -> None:
+async def test_a_model_and_an_approval_mode_are_told_to_the_warm_process_and_the_way_back_too(
+    tmp_path: Path,
+) -> None:
     with open_api(say("ok")) as api:
         rig = Rig(tmp_path, api)
         async with rig.engine() as engine:
@@ -37,16 +40,23 @@ async def test_another_model_is_told_to_the_warm_process_and_the_way_back_too(tm
                 events = await turn(rig, engine, token, model=model)
                 assert (end_of(events).answer, notices_of(events)) == ("ok", [])
                 token = end_of(events).resume
-        models = [request.model for request in api.main]
-    assert models[1:4] == [SONNET, HAIKU, HAIKU]
-    assert models[4] == models[0] not in (SONNET, HAIKU)
+            models = [request.model for request in api.main]
+            assert models[1:4] == [SONNET, HAIKU, HAIKU]
+            assert models[4] == models[0] not in (SONNET, HAIKU)
+
+            no = Decision("deny", text="no")
+            modes: tuple[ApprovalMode, ...] = ("minimal", "full-access", "minimal")
+            for mode, name in zip(modes, "abc", strict=True):
+                api.script = in_order(bash(f"touch {name}"), say("ok"))
+                events = await turn(rig, engine, token, no, approval_mode=mode)
+                assert len(asks_of(events)) == (mode == "minimal")
+    assert [path.name for path in rig.workspace.iterdir()] == ["b"]
     assert started(rig) == 1
 
 
-@pytest.mark.parametrize("pool", [True, False])
-async def test_claudes_own_choice_comes_back_also_in_another_process(tmp_path: Path, pool: bool) -> None:
+async def test_claudes_own_choice_comes_back_also_in_another_process(tmp_path: Path) -> None:
     with open_api(say("ok")) as api:
-        rig = Rig(tmp_path, api, pool=pool, idle_timeout_s=0.01)
+        rig = Rig(tmp_path, api, pool=False)
         async with rig.engine() as engine:
             token = end_of(await turn(rig, engine, None)).resume
             await turn(rig, engine, token, model=HAIKU)
@@ -54,22 +64,6 @@ async def test_claudes_own_choice_comes_back_also_in_another_process(tmp_path: P
         models = [request.model for request in api.main]
     assert models[1] == HAIKU
     assert models[2] == models[0] != HAIKU
-
-
-async def test_an_approval_mode_holds_for_the_next_turn_of_the_same_process(tmp_path: Path) -> None:
-    with open_api(
-        bash("touch a"), say("one"), bash("touch b"), say("two"), bash("touch c"), say("three")
-    ) as api:
-        rig = Rig(tmp_path, api)
-        async with rig.engine() as engine:
-            no = Decision("deny", text="no")
-            first = await turn(rig, engine, None, no)
-            token = end_of(first).resume
-            second = await turn(rig, engine, token, no, approval_mode="full-access")
-            third = await turn(rig, engine, token, no)
-    assert [len(asks_of(events)) for events in (first, second, third)] == [1, 0, 1]
-    assert [path.name for path in rig.workspace.iterdir()] == ["b"]
-    assert started(rig) == 1
 
 
 async def test_a_session_keeps_its_permission_mode_when_its_process_is_replaced(tmp_path: Path) -> None:

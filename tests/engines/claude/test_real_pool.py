@@ -39,42 +39,23 @@ async def test_the_longest_idle_makes_room_and_its_session_is_resumed(tmp_path: 
             assert len(rig.pids()) == 2
 
 
-async def test_an_idle_process_ends_by_itself(tmp_path: Path) -> None:
-    with open_api(say("hello")) as api:
-        rig = Rig(tmp_path, api, idle_timeout_s=0.5)
-        async with rig.engine() as engine:
-            async with engine.open(rig.brief()) as session:
-                await read(session)
-            assert rig.pids()
-            with anyio.fail_after(20):
-                while rig.pids():
-                    await anyio.sleep(0.05)
-
-
-async def test_a_session_in_use_cannot_be_opened_again(tmp_path: Path) -> None:
-    with open_api(say("hello"), Reply([{"text": "wait"}], ending="stall")) as api:
-        rig = Rig(tmp_path, api)
-        async with rig.engine() as engine, engine.open(rig.brief()) as session:
+async def test_a_session_in_use_cannot_be_opened_and_beyond_the_limit_a_turn_has_its_own_process(
+    tmp_path: Path,
+) -> None:
+    with open_api(say("hello"), Reply([{"text": "wait"}], ending="stall"), say("quick")) as api:
+        rig = Rig(tmp_path, api, max_processes=1)
+        async with rig.engine() as engine, engine.open(rig.brief("a")) as session:
             token = end_of(await read(session)).resume
             async for event in session.run(Prompt("long")):
                 if isinstance(event, TextDelta):
                     break
             busy = [event async for event in session.run(Prompt("and this"))]
             with pytest.raises(EngineError) as caught:
-                async with engine.open(rig.brief(resume=token)):
+                async with engine.open(rig.brief("a", resume=token)):
                     pass
-    assert end_of(busy).outcome == "failed"
-    assert "in use" in caught.value.failure.text
-    assert len(api.main) == 2
-
-
-async def test_beyond_the_limit_a_turn_has_a_process_of_its_own(tmp_path: Path) -> None:
-    with open_api(Reply([{"text": "wait"}], ending="stall"), say("quick")) as api:
-        rig = Rig(tmp_path, api, max_processes=1)
-        async with rig.engine() as engine, engine.open(rig.brief("a")) as first:
-            async for event in first.run(Prompt("long")):
-                if isinstance(event, TextDelta):
-                    break
+            assert end_of(busy).outcome == "failed"
+            assert "in use" in caught.value.failure.text
+            assert len(api.main) == 2
             async with engine.open(rig.brief("b")) as second:
                 assert end_of(await read(second)).answer == "quick"
             assert len(rig.pids()) == 1
@@ -97,17 +78,21 @@ async def test_with_group_dirs_a_conversation_works_in_a_folder_of_its_own(tmp_p
     assert folders == [one, one, two]
 
 
-async def test_the_models_are_what_the_last_process_said_and_no_process_is_started_for_them(
+async def test_the_models_are_what_the_last_process_said_and_an_idle_process_ends_by_itself(
     tmp_path: Path,
 ) -> None:
     with open_api(say("hello")) as api:
-        rig = Rig(tmp_path, api, model="claude-mine-1")
+        rig = Rig(tmp_path, api, model="claude-mine-1", idle_timeout_s=2.0)
         async with rig.engine() as engine:
             before = [model.name for model in engine.models()]
             assert (before, started(rig)) == (["claude-mine-1", "opus", "sonnet", "haiku"], 0)
             async with engine.open(rig.brief()) as session:
                 await read(session)
+            assert rig.pids()
             after = [model.name for model in engine.models()]
             assert after[0] == "claude-mine-1"
             assert set(before) < set(after)
             assert after.count("claude-mine-1") == 1
+            with anyio.fail_after(20):
+                while rig.pids():
+                    await anyio.sleep(0.05)

@@ -10,8 +10,11 @@ from pathlib import Path
 import pytest
 from tests.engines.claude.api import call, open_api, say
 from tests.engines.claude.binary import claude_binary
-from tests.engines.claude.rig import Rig
+from tests.engines.claude.rig import Rig, end_of, read
 from tests.engines.claude.test_real_gateway import House
+
+from pilothouse.core.event import ResumeToken
+from pilothouse.core.ids import EngineId
 
 pytestmark = pytest.mark.slow
 
@@ -96,3 +99,34 @@ def test_a_resume_line_stands_under_the_answer_where_it_is_wished(tmp_path: Path
         house.say("/new")
         assert "Ada, as I said." in house.say(f"Who?\n{found[0]}")
         assert "I am Ada." in api.main[-1].text
+
+
+@pytest.mark.anyio
+async def test_logs_list_sessions_and_one_goes_on_from_an_earlier_turn_in_a_session_of_its_own(
+    tmp_path: Path,
+) -> None:
+    with open_api(say("First."), say("Second."), say("Third."), say("Fourth."), say("Fifth.")) as api:
+        rig = Rig(tmp_path, api)
+        run_claude(rig, "-p", f"--session-id={ID}", "--", "apples")
+        token = ResumeToken(EngineId("claude"), ID, str(rig.workspace))
+        async with rig.engine() as engine:
+            (found,) = await engine.sessions(str(rig.workspace))
+            assert (found.resume, found.title) == (token, "apples")
+            assert await engine.sessions(str(tmp_path)) == []
+            async with engine.open(rig.brief(resume=token)) as session:
+                for words in ("bananas", "cherries"):
+                    await read(session, words)
+            points = await engine.points(token)
+            assert [point.title for point in points] == ["apples", "bananas", "cherries"]
+            at = rig.brief("two", resume=token, resume_at=points[1].id)
+            async with engine.open(at) as session:
+                forked = end_of(await read(session, "dragonfruit")).resume
+            assert "Second." in api.main[-1].text
+            assert "cherries" not in api.main[-1].text
+            assert forked is not None
+            assert forked.value != ID
+            async with engine.open(rig.brief("two", resume=forked)) as session:
+                assert end_of(await read(session, "more")).resume == forked
+            assert "dragonfruit" in api.main[-1].text
+        assert len(await engine.points(token)) == 3, "the first session is as it was"
+    assert rig.leftovers() == []

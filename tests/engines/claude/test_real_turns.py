@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
+import signal
 import sys
 import threading
 from pathlib import Path
@@ -37,7 +38,9 @@ from pilothouse.core.event import (
     ToolStarted,
 )
 from pilothouse.core.ids import EngineId
+from pilothouse.core.mcp import McpServer, for_engines
 from pilothouse.core.turn import Prompt
+from pilothouse.engines.claude.failures import EXPIRED, LOG_IN
 
 pytestmark = pytest.mark.slow
 
@@ -159,7 +162,10 @@ async def test_images_go_in(tmp_path: Path) -> None:
 
 
 async def test_images_come_out_of_a_tool_once(tmp_path: Path) -> None:
-    server = {"command": sys.executable, "args": [str(Path(__file__).with_name("image_server.py"))]}
+    folder = str(Path(__file__).parent)
+    server = for_engines(
+        McpServer(command=sys.executable, args=("image_server.py",), cwd=folder, env={"A": "1"})
+    )
     with open_api(call("mcp__images__draw"), say("there")) as api:
         rig = Rig(tmp_path, api, extra_args=["--allowedTools", "mcp__images__draw"])
         async with rig.engine() as engine:
@@ -195,6 +201,33 @@ async def test_a_failing_api_fails_the_turn_with_its_kind(tmp_path: Path, reply:
     assert failure is not None
     assert failure.kind == kind
     assert "ede_diagnostic" not in failure.text
+
+
+EXPIRED_TOKEN = "OAuth token has expired. Please obtain a new token or refresh your existing token."
+
+
+async def test_an_expired_login_is_named_and_the_retries_of_the_program_are_not_shown(tmp_path: Path) -> None:
+    with open_api(refuse(401, "authentication_error", EXPIRED_TOKEN)) as api:
+        rig = Rig(tmp_path, api, max_retries=1)
+        rig.more = {"ANTHROPIC_API_KEY": "", "ANTHROPIC_AUTH_TOKEN": "expired"}
+        events = await play(rig)
+        assert len(api.main) == 2, "Claude Code itself tries once more"
+    failure = end_of(events).failure
+    assert failure is not None
+    assert (failure.text, failure.fix) == (EXPIRED, LOG_IN)
+    assert notices_of(events) == []
+
+
+async def test_a_server_that_refuses_connections_is_named(tmp_path: Path) -> None:
+    with open_api(say("never")) as api:
+        rig = Rig(tmp_path, api, max_retries=0)
+        rig.more = {"ANTHROPIC_BASE_URL": "http://127.0.0.1:1"}
+        failure = end_of(await play(rig)).failure
+    assert failure is not None
+    assert (failure.kind, failure.text) == (
+        "transport",
+        "Claude's server does not answer (127.0.0.1:1: connection refused).",
+    )
 
 
 async def test_an_api_that_never_answers_is_given_up(tmp_path: Path) -> None:
@@ -334,13 +367,18 @@ async def test_a_process_that_dies_before_it_did_anything_is_replaced(tmp_path: 
         async with rig.engine() as engine, engine.open(rig.brief()) as session:
             first = await read(session)
 
-            async def kill() -> None:
-                os.kill(rig.pids()[0], 9)
+            async def steer_and_kill() -> None:
+                pid = rig.pids()[0]
+                os.kill(pid, signal.SIGSTOP)  # it never reads the message
+                assert await session.steer(Prompt("the short way"))
+                os.kill(pid, signal.SIGKILL)
 
             events = await read(
-                session, when=lambda e: kill() if isinstance(e, TextDelta) and "th" in e.text else None
+                session,
+                when=lambda e: steer_and_kill() if isinstance(e, TextDelta) and "th" in e.text else None,
             )
     assert end_of(events).answer == "two"
+    assert "the short way" in api.main[-1].prompt
     assert resume_of(events) == resume_of(first)
     assert "one" in api.main[-1].text
     assert any("started again" in text for text in notices_of(events))

@@ -43,6 +43,7 @@ from pilothouse.core.event import (
 )
 from pilothouse.core.outcome import Failure
 from pilothouse.core.view import TurnView, fold, shown
+from pilothouse.engines.claude.failures import OVERLOADED
 from pilothouse.engines.claude.translate import Translator
 from pilothouse.engines.media import MAX_BASE64_CHARS, NO_IMAGE, TOO_BIG, TOO_MANY
 
@@ -160,7 +161,7 @@ def test_an_api_error_is_no_part_of_the_answer() -> None:
     end = ended(steps)
     assert end.answer == "I had begun"
     assert end.failure is not None
-    assert (end.failure.kind, end.failure.text) == ("overloaded", "API Error: 529")
+    assert (end.failure.kind, end.failure.text) == ("overloaded", OVERLOADED)
 
 
 def test_a_turn_costs_what_it_cost_and_not_what_the_session_did() -> None:
@@ -356,7 +357,7 @@ def test_tasks_are_the_plan_as_their_results_change_it() -> None:
         ("Bash", {"command": "make  -j2\nls"}, "command", "make -j2 ls", "Running command…"),
         ("Read", {"file_path": "/srv/app/src/auth/login.py"}, "read", "tool: Read src/auth/login.py", "Reading …/auth/login.py"),
         ("Write", {"file_path": "/srv/app/a.txt", "content": "x"}, "file_change", "file: a.txt", "Writing …/app/a.txt"),
-        ("Edit", {"file_path": "/etc/hosts"}, "file_change", "edit: /etc/hosts", "Editing …/etc/hosts"),
+        ("Edit", {"file_path": "/etc/hosts"}, "file_change", "edit: /etc/hosts", "Editing /etc/hosts"),
         ("Glob", {"pattern": "**/*.py"}, "search", "glob: **/*.py", "Finding files…"),
         ("Grep", {"pattern": "TODO"}, "search", "grep: TODO", "Searching content…"),
         ("WebSearch", {"query": "msgspec"}, "web", "search: msgspec", "Searching the web…"),
@@ -415,3 +416,17 @@ def test_a_turn_that_nobody_asked_for_says_what_woke_it() -> None:
             was = translator.wake_cause if translator.in_turn and not before else was
         causes.append(was)
     assert causes == ["background_task", "loop_wakeup"]
+
+
+def test_a_call_that_the_gate_denied_says_why_and_gets_no_second_notice() -> None:
+    translator, given = Translator(denials={"t1": "because"}), {"command": "git push"}
+    lines = (
+        init(),
+        assistant(tool_use(**given)),
+        system("permission_denied", tool_name="Bash", tool_use_id="t1", message="no"),
+        user(tool_result("no", is_error=True)),
+        result(permission_denials=[{"tool_name": "Bash", "tool_use_id": "t1", "tool_input": given}]),
+    )
+    steps = [step for one in lines for step in translator.feed(one)]
+    assert [(step.ok, step.denied) for step in events_of(steps, ToolFinished)] == [(False, "because")]
+    assert events_of(steps, Notice) == []

@@ -14,8 +14,8 @@ from pilothouse.core.event import (
     ToolFinished,
     ToolStarted,
     TurnEnded,
+    well_formed,
 )
-from pilothouse.core.grammar import well_formed
 from pilothouse.core.ids import CallId, EngineId
 from pilothouse.core.outcome import Failure, Usage
 from pilothouse.engines.claude.turn_stream import TurnStream

@@ -24,12 +24,11 @@ from tests.engines.claude.wire_samples import (
 )
 
 from pilothouse.cli.replay import produced
-from pilothouse.core.event import EngineEvent, TextSet, ToolFinished, TurnEnded
-from pilothouse.core.grammar import well_formed
+from pilothouse.core.event import EngineEvent, TextSet, ToolFinished, TurnEnded, well_formed
 from pilothouse.engines.claude import wire, wire_system
 from pilothouse.engines.claude.translate import Translator
 
-PAGE = Path(__file__).parents[3] / "docs" / "engines" / "claude.md"
+PAGE = Path(__file__).parents[3] / "docs" / "internals" / "claude.md"
 STRANGE = {"anything else", "a block of another kind", "no JSON"}
 
 
@@ -49,7 +48,7 @@ def test_a_line_becomes_what_the_table_says(kind: str) -> None:
     before = BEFORE[:1] if kind.startswith("result") else BEFORE  # with nothing left open to be closed
     events, translator = in_a_turn(SAMPLES[kind].line, before)
     assert names(events) == SAMPLES[kind].becomes
-    assert bool(translator.puzzle) == (kind in STRANGE)
+    assert bool(translator.line_problem) == (kind in STRANGE)
     assert bool(translator.unknown_lines) == (kind in STRANGE)
 
 
@@ -82,7 +81,7 @@ def test_every_subtype_that_we_decode_has_a_sample() -> None:
 def test_half_a_character_costs_itself_and_not_the_line(raw: bytes, shown: str) -> None:
     events, translator = in_a_turn(assistant(text("@")).replace(b"@", raw))
     assert [event.text for event in events if isinstance(event, TextSet)] == [shown]
-    assert not translator.puzzle
+    assert not translator.line_problem
 
 
 def test_every_value_that_a_line_may_be_is_handled() -> None:
@@ -94,7 +93,7 @@ def test_a_strange_block_costs_none_of_its_neighbours() -> None:
     strange = {"type": "hologram", "data": {"deep": [1]}}
     events, translator = in_a_turn(assistant(text("before"), strange, text("after")))
     assert [event.text for event in events if isinstance(event, TextSet)] == ["before", "after"]
-    assert translator.puzzle == "unknown: block hologram"
+    assert translator.line_problem == "unknown: block hologram"
 
 
 def test_a_strange_block_inside_a_result_does_not_lose_the_result() -> None:
@@ -107,7 +106,7 @@ def test_a_strange_block_inside_a_result_does_not_lose_the_result() -> None:
 def test_a_field_of_another_type_does_not_lose_the_line() -> None:
     events, translator = in_a_turn(assistant(text("hello"), user_message_uuids="not a list"))
     assert names(events) == ("notice", "text_set")
-    assert translator.puzzle == "unknown: field user_message_uuids"
+    assert translator.line_problem == "unknown: field user_message_uuids"
 
 
 def test_a_result_ends_its_turn_whatever_became_of_its_fields() -> None:

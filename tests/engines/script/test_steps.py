@@ -38,7 +38,6 @@ from pilothouse.core.turn import Prompt
 from pilothouse.engines.script.engine import DEMO
 from pilothouse.engines.script.steps import FAILURE_KINDS, TOOL_KINDS, load_script
 from pilothouse.policy.decide import PolicyEnv, decide
-from pilothouse.policy.shell import BashParser
 
 pytestmark = pytest.mark.anyio
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(64)
@@ -302,11 +301,21 @@ async def test_the_demo_is_honest_and_its_second_answer_is_short(rig: Rig) -> No
         second = await read(session)
     kinds = {type(event) for event in first}
     assert {TextDelta, PlanChanged, ToolStarted, Asked, ThinkingDelta} <= kinds
-    assert "No coding agent was found" in end_of(first).answer
+    assert "This is the demo" in end_of(first).answer
     assert "docs/extending.md" in end_of(first).answer
     assert not any(isinstance(event, ToolStarted | ToolUpdated) for event in second)
     assert "`/new`" in end_of(second).answer, "how to see it again"
     assert len(end_of(second).answer) < 300
+
+
+async def test_the_demo_pretends_to_run_what_a_person_put_in_its_place(rig: Rig) -> None:
+    """P14: the demo named the command that it had asked for."""
+    hurried = rig.folder / "demo.toml"
+    hurried.write_text(re.sub(r"(every|for)_s = [0-9.]+", r"\1_s = 0", DEMO.read_text()))
+    for given, command in ((None, "rm -rf build"), ({"command": "ls build"}, "ls build")):
+        async with rig.engine(script=str(hurried)) as engine, engine.open(rig.brief()) as session:
+            events = await read(session, when=answer_with(session, Decision("allow", input=given)))
+        assert f"would have run `{command}` now" in end_of(events).answer
 
 
 async def test_rules_and_modes_can_read_what_the_demo_asks(rig: Rig) -> None:
@@ -321,7 +330,7 @@ async def test_rules_and_modes_can_read_what_the_demo_asks(rig: Rig) -> None:
     assert (call.kind, call.command, call.cwd) == ("command", "rm -rf build", brief.workspace)
     outcomes: dict[ApprovalMode, str] = {"minimal": "ask", "trusted": "ask", "full-access": "allow"}
     for mode, outcome in outcomes.items():
-        ruling = decide(ask, [], Site(brief.workspace, mode=mode), PolicyEnv(BashParser()))
+        ruling = decide(ask, [], Site(brief.workspace, mode=mode), PolicyEnv())
         assert ruling.outcome == outcome
 
 
@@ -339,7 +348,7 @@ async def test_without_a_script_the_demo_is_played(rig: Rig) -> None:
     async with rig.engine() as engine, engine.open(rig.brief()) as session:
         stop = session.interrupt
         events = await read(session, when=lambda event: stop() if isinstance(event, TextSet) else None)
-    assert "No coding agent was found" in end_of(events).answer
+    assert "This is the demo" in end_of(events).answer
 
 
 def test_the_demo_takes_about_ten_seconds() -> None:

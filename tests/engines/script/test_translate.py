@@ -16,8 +16,15 @@ from hypothesis import strategies as st
 import pilothouse
 from pilothouse.core.ask import hash_payload
 from pilothouse.core.call import Call
-from pilothouse.core.event import Asked, EngineEvent, Notice, ResumeToken, SessionStarted, TurnEnded
-from pilothouse.core.grammar import well_formed
+from pilothouse.core.event import (
+    Asked,
+    EngineEvent,
+    Notice,
+    ResumeToken,
+    SessionStarted,
+    TurnEnded,
+    well_formed,
+)
 from pilothouse.core.ids import BlobHash, EngineId
 from pilothouse.core.message import Attachment
 from pilothouse.core.outcome import Failure
@@ -176,7 +183,7 @@ def test_the_hash_of_an_ask_is_ours() -> None:
     [
         (
             {"payload": {"tool": "Bash", "input": {"command": "make"}, "cwd": "/w"}},
-            Call("command", "Bash", "/w", "make"),
+            Call("command", "Bash", "/w", "make", shown=("command",)),
         ),
         (
             {"payload": {"x": 1}, "call": {"kind": "command", "command": "make", "cwd": "/w"}},

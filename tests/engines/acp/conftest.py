@@ -1,0 +1,10 @@
+"""The real agents are installed before the first test begins, so that no test's time pays for it."""
+
+import pytest
+from tests.engines.acp.real import PROGRAMS, SCHEMA
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if any("acp/test_real_" in item.nodeid for item in items):
+        for one in (SCHEMA, *PROGRAMS.values()):
+            assert one.installed

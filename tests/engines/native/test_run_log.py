@@ -1,0 +1,116 @@
+"""The log of a turn, and the dumps of its requests."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+from tests.engines.native.conftest import MakeRig
+from tests.engines.native.model import Call, Reply
+from tests.engines.native.rig import end_of
+
+from pilothouse.core.ids import TurnId
+from pilothouse.engines.native.run_log import DAY_S, prune, read_calls, run_path, shared_prefix
+
+pytestmark = pytest.mark.anyio
+DAY = 1_700_000_000.0
+
+
+def rows(folder: Path) -> list[dict[str, Any]]:
+    (file,) = folder.glob("sessions/*/*/*/turn-1.jsonl")
+    assert file.stat().st_mode & 0o777 == 0o600
+    return [json.loads(line) for line in file.read_text().splitlines()]
+
+
+async def test_a_turn_logs_its_requests_replies_and_tools(make_rig: MakeRig) -> None:
+    failed = Reply("busy", status=529, code="overloaded_error")
+    rig = make_rig(failed, Reply(calls=[Call("glob", {"pattern": "*"})]), Reply("Done."))
+    assert end_of(await rig.turn("Look", turn_id=TurnId("turn-1"))).outcome == "completed"
+    found = rows(Path(rig.host.state_dir))
+    assert [row["type"] for row in found] == [
+        "run.start",
+        "llm.request",
+        "llm.response",
+        "llm.request",
+        "llm.response",
+        "tool",
+        "llm.request",
+        "llm.response",
+        "run.end",
+    ]
+    assert found[0]["prompt"] == "Look"
+    assert found[5]["name"] == "glob"
+    assert found[-1]["outcome"] == "completed"
+    at = found[0]["at"]
+    calls = read_calls(Path(rig.host.state_dir, "sessions"), "turn-1", at)
+    assert [bool(call.problem) for call in calls] == [True, False, False]
+    assert [call.shared_prefix for call in calls] == [None, 1.0, 1.0]
+
+
+async def test_requests_and_replies_are_dumped_and_told_to_the_log(make_rig: MakeRig, tmp_path: Path) -> None:
+    dumps = tmp_path / "dumps"
+    rig = make_rig(Reply("Done."), provider_log=True, provider_log_dir=str(dumps))
+    told: list[tuple[str, dict[str, Any]]] = []
+
+    def log(event: str, **fields: Any) -> None:
+        told.append((event, fields))
+
+    rig.host = replace(rig.host, log=log)
+    await rig.turn("Look", turn_id=TurnId("turn-1"))
+    assert sorted(path.name for path in dumps.iterdir()) == [
+        "turn-1-001-request.json",
+        "turn-1-001-response.json",
+    ]
+    assert (dumps / "turn-1-001-request.json").read_bytes() == rig.model.requests[0].data
+    assert "Done." in (dumps / "turn-1-001-response.json").read_text()
+    (entry,) = [fields for event, fields in told if event == "native.request"]
+    assert entry["bytes"] == len(rig.model.requests[0].data)
+    assert rig.model.requests[0].headers["x-api-key"] not in "".join(p.read_text() for p in dumps.iterdir())
+
+
+def test_logs_past_the_retention_are_deleted_and_sessions_stay(tmp_path: Path) -> None:
+    session = tmp_path / "11111111-2222-4333-8444-555555555555" / "history.jsonl"
+    files = [run_path(tmp_path, "turn", DAY - days * DAY_S) for days in (0, 29, 31, 400)]
+    for file in (session, *files):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("{}\n")
+    prune(tmp_path, DAY - 30 * DAY_S)
+    assert [file.exists() for file in files] == [True, True, False, False]
+    assert session.exists()
+    assert not files[-1].parents[2].exists()
+
+
+def test_a_broken_log_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
+    path = run_path(tmp_path, "../x", DAY)
+    assert path.is_relative_to(tmp_path)
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b'{"type": "llm.request", "at": 1, "seq": 1}\n\xff\n{"type": "llm.request"}\n{"typ')
+    assert [call.seq for call in read_calls(tmp_path, "../x", DAY + DAY_S)] == [1]
+    assert read_calls(tmp_path, "other", DAY) == ()
+
+
+@given(st.binary(max_size=50), st.binary(max_size=50), st.binary(max_size=50))
+def test_the_shared_prefix_is_the_longest(head: bytes, one: bytes, other: bytes) -> None:
+    last, data = head + one, head + other
+    kept = last.rstrip(b"]}")
+    size = len(kept)
+    common = next((at for at, pair in enumerate(zip(kept, data, strict=False)) if pair[0] != pair[1]), None)
+    common = min(size, len(data)) if common is None else common
+    assert shared_prefix(last, data) == (1.0 if not size else round(common / size, 4))
+
+
+async def test_the_total_trim_leaves_out_the_oldest_outputs_only_if_it_is_on(make_rig: MakeRig) -> None:
+    for on in (False, True):
+        rig = make_rig(
+            *[Reply(calls=[Call("bash", {"command": f"yes {n} | head -c 49000"})]) for n in range(6)],
+            Reply("Done."),
+            total_trim=on,
+        )
+        assert end_of(await rig.turn("Go", name=f"trim-{on}")).outcome == "completed"
+        left_out = ["left out to make room" in result for result in rig.model.requests[-1].results]
+        assert left_out == ([True, True, *[False] * 4] if on else [False] * 6)
