@@ -16,9 +16,8 @@ from pilothouse.core.clock import Clock
 from pilothouse.core.ids import BlobHash, UserId
 from pilothouse.core.message import Attachment
 from pilothouse.core.people import People, Role
-from pilothouse.runtime.clock import SystemClock
 from pilothouse.runtime.commands.table import menu
-from pilothouse.runtime.ports import StoreBlobs
+from pilothouse.runtime.ports import StoreBlobs, SystemClock
 
 C = TypeVar("C", bound=Channel)
 

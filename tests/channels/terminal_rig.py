@@ -13,8 +13,6 @@ import pty
 import re
 import select
 import struct
-import subprocess
-import sys
 import termios
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -26,6 +24,7 @@ import anyio
 import anyio.lowlevel
 from msgspec import Struct
 from tests.channels.terminal_scene import Scene, make_channel
+from tests.forked import Forked
 
 from pilothouse.channels.terminal.channel import TerminalChannel
 from pilothouse.channels.terminal.config import Mode
@@ -222,11 +221,14 @@ def _line(cells: dict[int, str]) -> str:
     return "".join(cells.get(column, " ") for column in range(max(cells, default=-1) + 1)).rstrip()
 
 
-SCENE = ("-m", "tests.channels.terminal_scene", "--ctty")
+SCENE = ("tests.channels.terminal_scene",)
 
 
 class Pty:
-    """A program on a real pty, and the person in front of it: Python's arguments, by default for the scene."""
+    """A program on a real pty, and the person in front of it: a module and its first words, by default the scene.
+
+    It takes the pty for its own, as a shell's programs have theirs: Ctrl-C there reaches it.
+    """
 
     def __init__(
         self,
@@ -238,13 +240,12 @@ class Pty:
     ) -> None:
         self._ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
-        command = [sys.executable, *program, *arguments]
         # What runs the tests may say how wide its own window is; here the pty says it.
         unsaid = ("NO_COLOR", "COLUMNS", "LINES")
         inherited = {name: value for name, value in os.environ.items() if name not in unsaid}
         env = {**inherited, "TERM": "xterm-256color", "PYTHONPATH": str(ROOT / "src"), **(environ or {})}
-        self.process = subprocess.Popen(
-            command, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True, env=env, cwd=folder
+        self.process = Forked(
+            *program, *arguments, env=env, cwd=folder, streams=(theirs,) * 3, session="terminal"
         )
         os.close(theirs)
         self.raw = ""
@@ -293,7 +294,7 @@ class Pty:
         """The exit code."""
         self._until(lambda: self.process.poll() is not None, "the program to end", timeout_s)
         self._read(0.0)
-        return self.process.returncode
+        return self.process.wait()
 
     def _until(self, seen: Callable[[], bool], what: str, timeout_s: float) -> None:
         deadline = time.monotonic() + timeout_s

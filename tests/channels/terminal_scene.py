@@ -5,10 +5,8 @@ python -m tests.channels.terminal_scene STATE_DIR [--json] [--verbose] [TEXT]
 
 from __future__ import annotations
 
-import fcntl
 import json
 import sys
-import termios
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,10 +15,11 @@ import anyio
 from tests.calls import with_call
 
 from pilothouse.channels.terminal.channel import TerminalChannel
-from pilothouse.channels.terminal.config import Interactive, Mode, OneShot, TerminalConfig
+from pilothouse.channels.terminal.config import ChatFacts, Interactive, Mode, OneShot, TerminalConfig
 from pilothouse.channels.terminal.streams import Streams, WallClock, system_streams
 from pilothouse.core.ask import Ask, Option, RuleOffer, hash_payload
-from pilothouse.core.channel import ChannelHost, Receipt
+from pilothouse.core.call import Call
+from pilothouse.core.channel import ChannelHost, MenuCommand, Receipt
 from pilothouse.core.clock import Clock
 from pilothouse.core.event import (
     AskChanged,
@@ -37,7 +36,7 @@ from pilothouse.core.event import (
     TurnEnded,
     Usage,
 )
-from pilothouse.core.ids import AskId, BlobHash, CallId, MessageId, TurnId
+from pilothouse.core.ids import AskId, BlobHash, CallId, MessageId, SessionId, TurnId
 from pilothouse.core.message import Attachment, Content, InboundMessage, conversation_id
 from pilothouse.core.outcome import Failure
 from pilothouse.testing.desk import Answer, Command, MessageState, ScriptedDesk
@@ -70,7 +69,15 @@ STEPS: tuple[EngineEvent, ...] = (
     ToolFinished(CallId("c3"), ok=False, output="1 failed"),
 )
 PAYLOAD = {"command": "rm -rf build"}
-APPROVAL = Ask(AskId("ask-1"), "approval", "Run a command?", PAYLOAD, hash_payload(PAYLOAD))
+APPROVAL = Ask(
+    AskId("ask-1"),
+    "approval",
+    "Run a command?",
+    PAYLOAD,
+    hash_payload(PAYLOAD),
+    call=Call("command", "Bash", command="rm -rf build"),
+    asker="Claude",
+)
 QUESTION = Ask(
     AskId("ask-2"),
     "question",
@@ -78,19 +85,25 @@ QUESTION = Ask(
     {},
     hash_payload({}),
     (Option("r", "Red"), Option("b", "Blue")),
+    asker="Claude",
 )
-WORDS = Ask(AskId("ask-3"), "question", "What is its name?", {}, hash_payload({}), free_text=True)
-PUSH = Ask(
-    AskId("ask-4"),
-    "approval",
-    "git push origin main",
-    {"tool": "Bash", "input": {"command": "git push origin main", "timeout": 5}, "cwd": "/work/demo"},
-    "hash-4",
-    why="no rule matches",
-    offers=(
-        RuleOffer("session", "allow command git push"),
-        RuleOffer("always", "allow command git push origin"),
-    ),
+WORDS = Ask(
+    AskId("ask-3"), "question", "What is its name?", {}, hash_payload({}), free_text=True, asker="Claude"
+)
+PUSH = with_call(
+    Ask(
+        AskId("ask-4"),
+        "approval",
+        "git push origin main",
+        {"tool": "Bash", "input": {"command": "git push origin main", "timeout": 5}, "cwd": "/work/demo"},
+        "hash-4",
+        why="no rule matches",
+        offers=(
+            RuleOffer("session", "allow command git push"),
+            RuleOffer("always", "allow command git push origin"),
+        ),
+        asker="Claude",
+    )
 )
 DIFF = "\n".join(["--- a.py", "+++ a.py", "@@ -1,60 +1,61 @@", "-old", *(f"+new {n}" for n in range(60))])
 EDIT = with_call(
@@ -101,6 +114,7 @@ EDIT = with_call(
         {"tool": "Edit", "input": {"file_path": "a.py", "old_string": "old", "new_string": "new"}},
         "hash-5",
         preview=DIFF,
+        asker="Claude",
     )
 )
 SIZES = Ask(
@@ -111,7 +125,18 @@ SIZES = Ask(
     hash_payload({}),
     (Option("1", "Small"), Option("2", "Middle"), Option("3", "Large")),
     many=True,
+    asker="Claude",
 )
+RAN: tuple[EngineEvent, ...] = (
+    SessionStarted(),
+    ToolStarted(ToolCall(CallId("c1"), "command", "python3 main.py")),
+    ToolFinished(CallId("c1"), ok=True, output="4"),
+    ToolStarted(ToolCall(CallId("c2"), "file_change", "Edit", {"path": "/work/demo/main.py"})),
+    ToolFinished(CallId("c2"), ok=True),
+    ToolStarted(ToolCall(CallId("c3"), "read", "Read", {"path": "/etc/passwd"})),
+    ToolFinished(CallId("c3"), ok=True),
+)
+COMMANDS = (MenuCommand("status", "what runs here", "member"), MenuCommand("stop", "stop it", "member"))
 ASKS = {"approve": APPROVAL, "choose": QUESTION, "name": WORDS, "push": PUSH, "edit": EDIT, "sizes": SIZES}
 BROKEN = Failure("crash", "The engine stopped without finishing its turn.", detail="exit status 9")
 LOST = Failure("crash", "Pilothouse restarted while this was running.")
@@ -149,7 +174,8 @@ class Scene:
 
     def _accepted(self, message: InboundMessage, id: MessageId) -> None:
         self._turns += 1
-        self._work.send_nowait((message.text.split()[0], TurnId(f"turn-{self._turns}"), id))
+        first = f"sent:{message.attachments[0].name}" if message.attachments else message.text.split()[0]
+        self._work.send_nowait((first, TurnId(f"turn-{self._turns}"), id))
 
     def _commanded(self, command: Command) -> None:
         if command.line == "/stop" and self._stoppable:
@@ -160,7 +186,9 @@ class Scene:
     def _answered(self, answer: Answer) -> None:
         turn, message = self._open.pop(answer.ask_id)
         self.desk.open_asks = [ask for ask in self.desk.open_asks if ask.id != answer.ask_id]
-        self._publish(turn, AskChanged(answer.ask_id, "answered", answer.by.id))
+        self._publish(turn, AskChanged(answer.ask_id, "answered", answer.by.id, "settled"))
+        if any(other == turn for other, _ in self._open.values()):
+            return
         reason = (
             f":{answer.decision.text}" if answer.decision.verdict == "deny" and answer.decision.text else ""
         )
@@ -189,6 +217,17 @@ class Scene:
                 self.desk.open_asks.append(ASKS[word])
                 self._open[ASKS[word].id] = turn, message
                 self._publish(turn, SessionStarted(), Asked(ASKS[word]))
+            case "two":
+                for ask in (APPROVAL, QUESTION):
+                    self.desk.open_asks.append(ask)
+                    self._open[ask.id] = turn, message
+                self._publish(turn, SessionStarted(), Asked(APPROVAL), Asked(QUESTION))
+            case "stream":
+                self._stoppable = turn, message
+                self._publish(turn, SessionStarted(), TextDelta("b", "The first words of a long"))
+            case "ran":
+                self._publish(turn, *RAN)
+                await self._end(turn, message, "The tool said 4.")
             case "lost":  # the gateway restarts while it waits: the ask stays open, and is shown again
                 self._open[APPROVAL.id] = TurnId(f"{turn}-resumed"), message
                 self._publish(turn, SessionStarted(), Asked(APPROVAL))
@@ -247,8 +286,9 @@ class NoBlobs:
 def make_channel(
     state_dir: Path, mode: Mode, streams: Streams, clock: Clock | None = None, **options: Any
 ) -> TerminalChannel:
-    host = ChannelHost(NoBlobs(), str(state_dir), _silent, clock or WallClock())
-    options = {"place": "/work/demo", "user": "ada", "header": HEADER, **options}
+    host = ChannelHost(NoBlobs(), str(state_dir), _silent, clock or WallClock(), COMMANDS)
+    facts = ChatFacts(options.pop("header", HEADER))
+    options = {"place": "/work/demo", "user": "ada", "facts": facts, **options}
     return TerminalChannel(TerminalConfig(), host, mode=mode, streams=streams, clock=clock, **options)
 
 
@@ -260,6 +300,8 @@ async def play(state_dir: Path, text: str | None, pace_s: float, **options: Any)
     mode: Mode = Interactive() if text is None else OneShot(text)
     channel = make_channel(state_dir, mode, system_streams(), **options)
     desk = ScriptedDesk()
+    desk.lists["models"] = ["opus", "haiku"]
+    desk.lists["sessions"] = [("fix the build · 2h ago", SessionId("session-7"))]
     scene = Scene(desk, WallClock(), pace_s)
     if "--deaf" in sys.argv:
         desk.on_command = lambda command: None
@@ -276,14 +318,14 @@ async def play(state_dir: Path, text: str | None, pace_s: float, **options: Any)
 
 def main() -> None:
     arguments = sys.argv[1:]
-    if "--ctty" in arguments:  # a new session takes the pty for its own, so that Ctrl-C there reaches it
-        fcntl.ioctl(sys.stdin.fileno(), termios.TIOCSCTTY, 0)
     flags = [word for word in arguments if word.startswith("--")]
     folder, *text = [word for word in arguments if not word.startswith("--")]
     pace_s = 0.6 if "--slowly" in flags else 0.0
     if not text and not sys.stdin.isatty() and "--talk" not in flags:
         text = [sys.stdin.read()]
-    options = {"json": "--json" in flags, "verbose": "--verbose" in flags}
+    options: dict[str, Any] = {"json": "--json" in flags, "verbose": "--verbose" in flags}
+    if "--here" in flags:
+        options["place"] = folder
     sys.exit(anyio.run(lambda: play(Path(folder), text[0] if text else None, pace_s, **options)))
 
 

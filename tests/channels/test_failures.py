@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
-from pilothouse.channels.failures import Failures
+from pilothouse.channels.intake_queue import Failures
 from pilothouse.core.errors import Fenced
 from pilothouse.testing.clock import FakeClock
 

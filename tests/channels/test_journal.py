@@ -8,14 +8,14 @@ from pathlib import Path
 import anyio
 import pytest
 
-from pilothouse.channels.journal import Journal
+from pilothouse.channels.intake_queue import Journal
 
 pytestmark = pytest.mark.anyio
 
 FULL_DISK = """
 import pathlib, resource, sys
 import anyio
-from pilothouse.channels.journal import Journal
+from pilothouse.channels.intake_queue import Journal
 
 async def main():
     journal = Journal(pathlib.Path(sys.argv[1]))

@@ -8,7 +8,6 @@ import pytest
 from msgspec.structs import replace
 from tests.channels.telegram.scenes import PARTS
 
-from pilothouse.channels.button_keys import Act, AskPress, ask_key, parse_key
 from pilothouse.channels.presses import (
     CHOOSE,
     ENDED,
@@ -16,9 +15,16 @@ from pilothouse.channels.presses import (
     NOT_YOURS_TO_STOP,
     SAY_IT,
     UNKNOWN,
+    Act,
+    AskPress,
     ButtonDesk,
+    CommandPress,
+    ask_key,
+    command_key,
+    parse_key,
 )
 from pilothouse.core.ask import AskRow
+from pilothouse.core.channel import Receipt
 from pilothouse.core.errors import PilothouseError, StoreError
 from pilothouse.core.ids import ChannelId, ConversationId, SessionId, TurnId, UserId
 from pilothouse.core.message import Address, Author
@@ -68,7 +74,9 @@ def press(act: Act) -> AskPress:
     ],
 )
 async def test_a_press_finds_exactly_its_ask(found: object, expected: object) -> None:
-    assert await buttons(FixedDesk(found)).ask(press("choose"), ADA) == expected
+    desk = FixedDesk(found)
+    assert await buttons(desk).ask(press("choose"), ADA) == expected
+    assert len(desk.answers) == (0 if found is ROW else 1), "the desk refuses and audits it"
 
 
 @pytest.mark.parametrize(
@@ -83,7 +91,9 @@ async def test_a_press_finds_exactly_its_ask(found: object, expected: object) ->
 async def test_a_press_that_decides_nothing_answers_nothing(act: Act, state: Any, told: str) -> None:
     desk = FixedDesk(ROW)
     assert await buttons(desk).answer(replace(ROW, state=state), press(act), ADA) == told
-    assert desk.answers == []
+    assert all(answer.payload_hash == press(act).hash for answer in desk.answers), (
+        "refused: no ask has such a hash"
+    )
 
 
 @pytest.mark.parametrize(
@@ -99,3 +109,30 @@ async def test_a_press_that_the_store_could_not_look_up_is_raised() -> None:
         await desk.ask(press("choose"), ADA)
     with pytest.raises(StoreError):
         await desk.press_stop(CHAT, ADA, None)
+
+
+@pytest.mark.parametrize("line", ["/retry", "/resume session-3f9k2a7c1d5e", "/bind päckchen mit leerzeichen"])
+def test_a_command_key_names_its_command(line: str) -> None:
+    key = command_key(line)
+    assert key is not None
+    assert parse_key(key) == CommandPress(line)
+    assert parse_key("c|", [line]) == CommandPress(line)
+
+
+@pytest.mark.parametrize("line", ["hello", "", "/", "/bind a\nb", f"/bind {'x' * 60}"])
+def test_what_is_no_short_command_gets_no_key(line: str) -> None:
+    assert command_key(line) is None
+
+
+@pytest.mark.parametrize(
+    ("key", "picked"), [("c|", []), ("c|hello", []), ("c|", ["/a", "/b"]), ("c|", ["rm"])]
+)
+def test_a_key_without_a_command_is_none_of_ours(key: str, picked: list[str]) -> None:
+    assert parse_key(key, picked) is None
+
+
+async def test_a_refused_command_is_told_to_the_person_who_pressed() -> None:
+    desk = ScriptedDesk()
+    desk.receipts += [Receipt("refused"), Receipt("refused", text="Slower."), Receipt("queued")]
+    told = [await buttons(desk).run(CHAT, ADA, "/retry", str(number)) for number in range(3)]
+    assert told == [NOT_YOURS, "Slower.", ""]

@@ -6,7 +6,19 @@ from typing import Any
 
 import pytest
 
-from pilothouse.channels.steps import activity_label, activity_text, short_path, status_line
+from pilothouse.channels.discord.payload import Look as DiscordLook
+from pilothouse.channels.discord.render import render as render_discord
+from pilothouse.channels.steps import (
+    Step,
+    activity_label,
+    activity_text,
+    done_lines,
+    last_steps,
+    short_path,
+    status_line,
+)
+from pilothouse.channels.telegram.payload import Look, Message, unpack
+from pilothouse.channels.telegram.render import render
 from pilothouse.core.ask import Ask
 from pilothouse.core.event import (
     Asked,
@@ -22,6 +34,7 @@ from pilothouse.core.event import (
     Usage,
 )
 from pilothouse.core.ids import AskId, CallId
+from pilothouse.core.message import Content, DoneStep
 from pilothouse.core.text import format_cost, format_duration
 from pilothouse.core.view import TurnView, fold
 
@@ -38,7 +51,7 @@ READ = ToolCall(CallId("c"), "read", "Read", {"path": "/home/me/src/auth/login.p
         ("read", "Read", {}, "Reading a file…"),
         ("file_change", "Write", {"path": "notes.md"}, "Writing notes.md"),
         ("file_change", "Edit src/app/main.py", {}, "Editing …/app/main.py"),
-        ("file_change", "patch", {"change": "add", "path": "a/b/c"}, "Writing …/b/c"),
+        ("file_change", "patch", {"change": "add", "path": "a/b/c"}, "Writing a/b/c"),
         ("file_change", "patch", {}, "Editing files…"),
         ("command", "pytest -q", {}, "Running command…"),
         ("search", "Grep", {"pattern": "x"}, "Searching content…"),
@@ -74,11 +87,19 @@ def test_a_duration_is_short(seconds: float, text: str) -> None:
 
 
 def test_a_cost_has_the_digits_that_matter() -> None:
-    assert (format_cost(0.0234), format_cost(0), format_cost(12.345)) == ("$0.0234", "$0.0000", "$12.35")
+    assert [format_cost(Usage(usd)) for usd in (0.0234, 0, 12.345)] == ["$0.0234", "$0.0000", "$12.35"]
 
 
 def test_a_path_keeps_its_last_two_parts() -> None:
-    assert [short_path(p) for p in ("", "a", "a/b", "a/b/c")] == ["", "a", "a/b", "…/b/c"]
+    """P3: a path that is no longer than its short form stays as it is."""
+    assert [short_path(p) for p in ("", "a", "a/b", "a/b/c", "/etc/passwd", "/srv/src/b/c")] == [
+        "",
+        "a",
+        "a/b",
+        "a/b/c",
+        "/etc/passwd",
+        "…/b/c",
+    ]
 
 
 def folded(*events: EngineEvent) -> TurnView:
@@ -144,3 +165,32 @@ def test_what_is_going_on_says_what_runs(
     kind: ToolKind, title: str, detail: dict[str, Any], text: str
 ) -> None:
     assert activity_text(ToolCall(CallId("c"), kind, title, detail)) == text
+
+
+def test_a_step_that_was_denied_says_so() -> None:
+    call = ToolCall(CallId("c"), "command", "git push")
+    view = folded(SessionStarted(), ToolStarted(call), ToolFinished(call.id, ok=False, denied="a rule"))
+    assert [(step.label, step.tail) for step in last_steps(view, 100.0)] == [("git push", "· denied")]
+
+
+STEPS = tuple(DoneStep(f"make {number}", is_command=True) for number in range(30))
+
+
+def test_the_steps_below_an_answer_are_few_and_the_rest_is_counted() -> None:
+    shown, more = done_lines([DoneStep("a.py"), *STEPS], 2)
+    assert shown == [Step("✓", "changed a.py"), Step("✓", "make 0", is_code=True)]
+    assert more == 29
+
+
+def test_steps_are_folded_on_telegram_small_on_discord_and_can_be_switched_off() -> None:
+    answer = Content("Done.", "answer", steps=STEPS)
+    (part,) = render(answer, Look())
+    message = unpack(part)
+    assert isinstance(message, Message)
+    assert "expandable_blockquote" in {entity.type for entity in message.entities}
+    assert message.text.endswith("✓ make 19\n… and 10 more")
+    (small,) = render_discord(answer)
+    assert small.text.splitlines()[1] == "-# ✓ `make 0`"
+    assert small.text.splitlines()[-1] == "-# … and 25 more"
+    assert [part.text for part in render(answer, Look(steps=False))] == ["Done."]
+    assert [part.text for part in render_discord(answer, DiscordLook(steps=False))] == ["Done."]

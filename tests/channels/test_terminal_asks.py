@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.calls import with_call
 from tests.channels.terminal_rig import Pty
 from tests.channels.terminal_scene import DIFF, EDIT, PUSH, SIZES
 
+from pilothouse.channels.terminal.ask_text import ask_help, ask_text, keep_warning
 from pilothouse.channels.terminal.draft import Unusable, changed, draft_of
 from pilothouse.channels.terminal.receive import ENTER_KEEPS, choices, decide, keys_of
-from pilothouse.channels.terminal.render import ask_help, ask_text, keep_warning
 from pilothouse.channels.terminal.style import Palette, cells, fold_line
 from pilothouse.core.ask import Ask, Decision, Option, RuleOffer
 from pilothouse.core.ids import AskId
@@ -23,23 +24,122 @@ from pilothouse.core.ids import AskId
 BACKSPACE, CTRL_C, CTRL_U, ENTER, ESCAPE = "\x7f", "\x03", "\x15", "\r", "\x1b"
 HINT = "Ctrl-D leaves."
 PLAIN = Palette(color=False)
+FOLDER = "/work/demo"
+READY = "press y or n"
+"""Shown once the question was on the screen for long enough."""
 
 
-def test_a_command_shows_where_why_and_the_rule_that_each_key_would_save() -> None:
-    assert ask_text(PUSH, PLAIN, 80).split("\n") == [
-        "? git push origin main",
+def test_a_command_says_who_wants_what_and_what_each_lasting_key_would_allow() -> None:
+    """S10: the headline is a request, the narrow answers come first, and the command is there once."""
+    assert ask_text(PUSH, PLAIN, 80, FOLDER).split("\n") == [
+        "? Claude wants to run `git push origin main`",
         "  timeout: 5",
-        "  in: /work/demo",
-        "  why: no rule matches",
-        "  s Enter allow for this session: allow command git push",
-        "  a Enter allow always here: allow command git push origin",
-        "  y allow · n deny",
-        "  with Enter: m change · r deny, and say why · d all · ? help",
+        "  No rule matches.",
+        "  y allow once · n deny",
+        "  s allow `git push` with any arguments for this session",
+        "  a always allow `git push origin` with any arguments here",
+        "  m edit · r deny with a reason · d full details · ? help",
     ]
 
 
+def test_the_object_of_a_request_is_named_once() -> None:
+    """S10: /etc/passwd was there five times."""
+    asked = Ask(
+        AskId("r"),
+        "approval",
+        "tool: Read /etc/passwd",
+        {"tool": "Read", "input": {"file_path": "/etc/passwd"}, "cwd": "/work/demo"},
+        why="reads outside the workspace: /etc/passwd",
+        asker="Claude",
+    )
+    assert ask_text(with_call(asked), PLAIN, 80, FOLDER).split("\n")[:3] == [
+        "? Claude wants to read /etc/passwd",
+        "  Reads outside the workspace.",
+        "  y allow once · n deny",
+    ]
+
+
+def test_a_command_of_several_lines_is_shown_below_the_headline() -> None:
+    command = "cat <<EOF\nhello\nEOF"
+    asked = Ask(
+        AskId("r"),
+        "approval",
+        "cat <<EOF hello EOF",
+        {"tool": "Bash", "input": {"command": command}},
+        asker="Claude",
+    )
+    assert ask_text(with_call(asked), PLAIN, 80, FOLDER).split("\n")[:4] == [
+        "? Claude wants to run:",
+        "  command: cat <<EOF",
+        "    hello",
+        "    EOF",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("command", "shown"),
+    [
+        ("touch `date`", "touch `date`"),
+        ("echo safe \u202e; rm -rf x", "echo safe \\u202e; rm -rf x"),
+        ("echo " + "x" * 300, "x" * 70),
+    ],
+)
+def test_a_command_that_does_not_fit_on_the_headline_is_shown_below_it(command: str, shown: str) -> None:
+    """A command that was also the title of its ask was nowhere on the screen."""
+    payload = {"tool": "Bash", "input": {"command": command}}
+    asked = with_call(Ask(AskId("r"), "approval", command, payload, asker="Claude"))
+    first, below, *_ = ask_text(asked, PLAIN, 80, FOLDER).split("\n")
+    assert first == "? Claude wants to run:"
+    assert below.startswith("  command: ") and shown in ask_text(asked, PLAIN, 80, FOLDER)
+
+
+def test_a_question_is_a_list_and_its_payload_is_not_shown() -> None:
+    """S4: options were shown as JSON, and nothing said that a number chooses."""
+    options = (Option("1", "SQLite: One file"), Option("2", "Postgres: A server"))
+    payload = {"question": "Which database?", "options": [{"label": "SQLite"}], "multiSelect": False}
+    asked = Ask(
+        AskId("q"), "question", "Which database?", payload, "", options, free_text=True, asker="Claude"
+    )
+    assert ask_text(asked, PLAIN, 80, FOLDER).split("\n") == [
+        "? Claude asks: Which database?",
+        "  1 SQLite: One file",
+        "  2 Postgres: A server",
+        "  Type a number, or your own words; then Enter.",
+    ]
+    assert decide(asked, "postgres") == decide(asked, "2") == Decision("answer", ("2",))
+    assert decide(asked, "none of them") == Decision("answer", text="none of them")
+
+
+@pytest.mark.parametrize(
+    ("rule", "allowed"),
+    [
+        ("allow command npm test\nallow command touch", "`npm test` and `touch` with any arguments"),
+        ("allow path src/*", "changes to src/*"),
+        ("allow read /etc/passwd", "reading /etc/passwd"),
+        ("allow tool Edit", "the tool Edit"),
+        ("allow mcp github", "every tool of the server github"),
+    ],
+)
+def test_a_lasting_answer_names_what_it_would_allow(rule: str, allowed: str) -> None:
+    ask = Ask(AskId("a"), "approval", "May I?", offers=(RuleOffer("session", rule),))
+    assert f"  s allow {allowed} for this session\n" in ask_text(ask, PLAIN, 80, FOLDER)
+
+
+@pytest.mark.parametrize(
+    ("typed", "verdict"), [("yes", "allow"), ("Allow", "allow"), ("No.", "deny"), ("deny", "deny")]
+)
+def test_a_plain_word_answers_an_approval(typed: str, verdict: str) -> None:
+    decision = decide(PUSH, typed)
+    assert decision is not None and decision.verdict == verdict
+
+
+@pytest.mark.parametrize("typed", ["you should not delete", "yes but first look", "not now", "allow me", ""])
+def test_a_sentence_answers_no_approval(typed: str) -> None:
+    assert decide(PUSH, typed) is None
+
+
 def test_a_file_change_shows_its_diff_and_how_much_of_it_is_missing() -> None:
-    shown = ask_text(EDIT, PLAIN, 80)
+    shown = ask_text(EDIT, PLAIN, 80, FOLDER)
     assert "  -old\n  +new 0\n  +new 1\n" in shown
     assert "  … 24 more lines\n" in shown
     assert "old_string" not in shown, "the diff says it"
@@ -48,7 +148,7 @@ def test_a_file_change_shows_its_diff_and_how_much_of_it_is_missing() -> None:
 
 @pytest.mark.parametrize("ask", [PUSH, EDIT, SIZES])
 def test_at_60_columns_nothing_is_wider_and_nothing_is_cut(ask: Ask) -> None:
-    wide, narrow = ask_text(ask, PLAIN, 200), ask_text(ask, PLAIN, 60)
+    wide, narrow = ask_text(ask, PLAIN, 200, FOLDER), ask_text(ask, PLAIN, 60, FOLDER)
     assert max(map(cells, narrow.split("\n"))) <= 60
     assert "".join(narrow.replace(" · ", "").split()) == "".join(wide.replace(" · ", "").split())
 
@@ -61,7 +161,7 @@ def test_a_folded_line_loses_nothing_and_fits(line: str, width: int) -> None:
 
 
 def test_session_and_always_are_keys_only_where_a_rule_is_offered() -> None:
-    assert keys_of(PUSH) == keys_of(EDIT) == "yn", "all else needs Enter"
+    assert keys_of(PUSH) == keys_of(EDIT) == "yn", "all else always needs Enter"
     assert decide(EDIT, "s") is None
     assert decide(PUSH, "a") == Decision("allow", remember="always")
 
@@ -96,7 +196,7 @@ def test_one_of_many_options_is_chosen_by_its_whole_number() -> None:
     assert decide(ask, "12") == Decision("answer", ("k12",))
     assert decide(ask, "1,2") is None
     assert keys_of(ask) == ""
-    assert "  12 L12\n  Type one of these, then Enter." in ask_text(ask, PLAIN, 60)
+    assert "  12 L12\n  Type a number; then Enter." in ask_text(ask, PLAIN, 60, FOLDER)
 
 
 def test_a_changed_command_keeps_the_rest_of_what_the_tool_is_given() -> None:
@@ -125,7 +225,6 @@ def test_anything_else_is_changed_as_json_and_only_an_object_will_do() -> None:
     ],
 )
 def test_what_is_typed_says_it_however_fast(tmp_path: Path, word: str, typed: str, outcome: str) -> None:
-    """`y` begins a reason here: before the ask has read the line above, it is no yes."""
     with Pty(str(tmp_path), columns=120) as terminal:
         terminal.wait_for(HINT)
         terminal.type(word + ENTER)
@@ -164,8 +263,8 @@ def ask_to_push(terminal: Pty) -> None:
 @pytest.mark.parametrize(
     ("key", "kept", "outcome"),
     [
-        ("s", "  allow for this session: allow command git push\n", "answered:allow:session"),
-        ("a", "  allow always here: allow command git push origin\n", "answered:allow:always"),
+        ("s", "  Enter saves the rule: allow command git push\n", "answered:allow:session"),
+        ("a", "  Enter saves the rule: allow command git push origin\n", "answered:allow:always"),
     ],
 )
 def test_what_keeps_a_rule_shows_it_and_takes_enter(
@@ -188,7 +287,7 @@ def test_whoever_goes_back_from_a_key_that_wants_enter_is_asked_still(tmp_path: 
         terminal.wait_for("❯ r")
         terminal.type(back)
         terminal.wait_until_gone("❯ r")
-        terminal.type("y")
+        terminal.type("y" + ENTER)
         terminal.wait_for("You said: answered:allow\n")
         assert "Stopping…" not in terminal.text
 
@@ -201,7 +300,7 @@ def test_whoever_goes_back_from_a_lasting_key_is_asked_still(tmp_path: Path, bac
         terminal.wait_for(ENTER_KEEPS)
         terminal.type(back)
         terminal.wait_until_gone(ENTER_KEEPS)
-        terminal.type("y")
+        terminal.type("y" + ENTER)
         terminal.wait_for("You said: answered:allow\n")
         assert "Stopping…" not in terminal.text
 
@@ -220,7 +319,7 @@ def test_the_rule_that_would_be_kept_is_shown_to_its_last_letter() -> None:
     ask = Ask(AskId("a"), "approval", "May I?", offers=(RuleOffer("always", rule),))
     rows = keep_warning(ask, "a", 60).split("\n")
     assert max(map(cells, rows)) <= 60
-    assert f"allow always here: {rule}".replace(" ", "") in "".join(rows).replace(" ", "")
+    assert f"Enter saves the rule: {rule}".replace(" ", "") in "".join(rows).replace(" ", "")
     assert keep_warning(ask, "al", 60) == keep_warning(ask, "y", 60) == ""
 
 
@@ -238,7 +337,7 @@ def test_whoever_looks_or_goes_back_has_answered_nothing(tmp_path: Path) -> None
         terminal.wait_for("… 24 more lines")
         terminal.wait_for("Waiting for your answer")
         terminal.type("?" + ENTER)
-        terminal.wait_for("r  then Enter: deny it and say why; the engine reads the reason and goes on")
+        terminal.wait_for("r  deny it and say why; the engine reads the reason and goes on")
         terminal.type("d" + ENTER)
         terminal.wait_for(DIFF.split("\n")[-1])
         terminal.wait_for("sha256: hash-5")
@@ -287,7 +386,7 @@ def test_an_editor_that_fails_answers_nothing(tmp_path: Path) -> None:
         terminal.wait_for("Waiting for your answer")
         terminal.type("m" + ENTER)
         terminal.wait_for("ended with 3. Not answered yet.")
-        terminal.type("y")
+        terminal.type("y" + ENTER)
         terminal.wait_for("You said: answered:allow")
 
 
@@ -297,7 +396,7 @@ def test_one_shot_changes_the_command_on_the_tty(tmp_path: Path, term: str) -> N
         terminal.wait_for("Type one of these, then Enter.")
         terminal.type("d\n")
         terminal.wait_for("sha256: hash-4")
-        terminal.wait_for("Press one of y, s, a, m, n, r, d, ?, then Enter.")
+        terminal.wait_for("Press one of y, n, s, a, m, r, d, ?, then Enter.")
         terminal.type("m\n")
         terminal.wait_for("Change the command")
         if term == "dumb":
@@ -313,7 +412,7 @@ def test_on_a_dumb_terminal_everything_is_typed_with_enter(tmp_path: Path) -> No
     with Pty(str(tmp_path), columns=120, environ={"TERM": "dumb"}) as terminal:
         terminal.wait_for(HINT)
         terminal.type("push\n")
-        terminal.wait_for("a Enter allow always here: allow command git push origin")
+        terminal.wait_for("a always allow `git push origin` with any arguments here")
         terminal.type("m\n")
         terminal.wait_for("Change the command")
         terminal.type("git log\n")

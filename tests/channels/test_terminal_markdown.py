@@ -30,6 +30,21 @@ def test_a_trimmed_line_ends_in_no_blank_and_loses_nothing_else(line: str) -> No
     assert re.sub(r"\x1b\[[0-9;]*m", "", trimmed) == shown.rstrip(" ") or trimmed == line
 
 
+def test_a_colour_ends_with_its_line() -> None:
+    """P28: the dot of a second bullet had the colour of the code in the first."""
+    drawn = draw("- run `npm test`\n- then `npm start`", 40, color=True)
+    for line in drawn.split("\n"):
+        *_, last = re.findall(r"\x1b\[[0-9;]*m", line)
+        assert last == "\x1b[0m"
+
+
+def test_single_line_breaks_stay() -> None:
+    """The lines of `/status`, `/help` and `/sessions` ran into one paragraph."""
+    assert draw("State: idle\nEngine: claude\n- one\n- two\nthe end", 60, color=False) == (
+        "State: idle\nEngine: claude\n\n • one\n • two\n   the end"
+    )
+
+
 def test_what_is_too_wide_for_its_column_goes_on_below_it() -> None:
     table = (
         "```\n"

@@ -174,9 +174,8 @@ async def test_a_stopped_turn_leaves_stdout_empty(tmp_path: Path, kind: ContentK
         stay.desk.settle(id, MessageState("done", turn, delivered=True))
     seen = stay.seen()
     assert (seen.stdout, seen.exit_code) == ("", 1)
-    assert [seen.stderr.count(word) for word in ("Starting.", "Stopping.", "It waits.", "Stopped.")] == [
-        1
-    ] * 4
+    assert [seen.stderr.count(word) for word in ("Starting.", "Stopping.", "It waits.", "stopped")] == [1] * 4
+    assert "Stopped." not in seen.stderr, "the closing line says so"
 
 
 async def test_the_words_of_a_turn_that_ended_badly_and_was_not_delivered_go_to_stderr(
@@ -225,6 +224,23 @@ async def test_without_a_tty_an_ask_is_denied_aloud(tmp_path: Path) -> None:
     assert (answer.decision.verdict, answer.decision.text) == ("deny", "nobody can answer here")
     assert answer.payload_hash == APPROVAL.payload_hash
     assert "Denied: Run a command? (nobody can answer here)" in seen.stderr
+
+
+async def test_without_a_tty_an_ask_that_was_sent_to_somebody_waits_for_them(tmp_path: Path) -> None:
+    stay = Stay(tmp_path, OneShot("hello"), Edges())
+    (conversation,) = stay.channel.holds()
+    turn, whose = TurnId("t"), "From root’s terminal chat. Also sent to: Alice."
+    stay.desk.on_accept = lambda message, id: stay.desk.settle(id, MessageState("claimed", turn))
+    async with stay.playing():
+        until = stay.clock.now() + 6 * 3600
+        asked = Asked(Ask(AskId("a"), "approval", "Run make?", whose=whose, asker="Claude", expires_at=until))
+        why = Asked(Ask(AskId("b"), "question", "Why?", {"reason_for": "a"}, free_text=True))
+        stay.desk.publish(conversation, turn, 0.0, SessionStarted(), asked, why, TextDelta("b", "Done."))
+        stay.desk.publish(conversation, turn, 0.0, TurnEnded("completed", "Done."))
+        stay.desk.settle(MessageId("message-1"), MessageState("done", turn, delivered=True))
+    assert stay.desk.answers == [], "and the reason of a denial is asked of whoever denied it"
+    told = " ".join(stay.seen().stderr.split())
+    assert f"Claude asks: Run make? {whose} Waiting for the answer, 6 hours at most; Ctrl-C stops." in told
 
 
 async def test_the_title_of_a_denied_ask_is_told_whole(tmp_path: Path) -> None:

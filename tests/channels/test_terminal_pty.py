@@ -23,12 +23,13 @@ def test_a_message_is_answered_and_ctrl_d_leaves(tmp_path: Path) -> None:
         terminal.wait_for("pilothouse 0.1.0 · script · /work/demo")
         terminal.wait_for(HINT)
         terminal.type("fix it" + ENTER)
-        terminal.wait_for("Edited …/auth/login.py")
+        terminal.wait_for("± Edited src/auth/login.py  +3 −1")
         terminal.wait_for("it never expired.")
         terminal.wait_for("A test covers it.")
         terminal.wait_for("✓ 3 steps")
         terminal.type(CTRL_D)
         assert terminal.wait() == 0
+        assert terminal.text.rstrip().endswith("`pilothouse chat` in this folder continues here.")
         assert terminal.text.count("it never expired.") == 1
         assert terminal.text.count("✓ 3 steps") == 1
 
@@ -70,10 +71,10 @@ def test_ctrl_c_first_empties_the_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("word", "shown", "key", "outcome"),
     [
-        ("approve", "y allow · n deny\n  with Enter: r deny, and say why", "y", "answered:allow"),
-        ("approve", "command: rm -rf build", "n", "answered:deny"),
-        ("choose", "2 Blue", "2", "answered:answer"),
-        ("name", "Type your answer.", "Bob" + ENTER, "answered:answer"),
+        ("approve", "y allow once · n deny\n  r deny with a reason", "y" + ENTER, "answered:allow"),
+        ("approve", "? Claude wants to run `rm -rf build`", "n" + ENTER, "answered:deny"),
+        ("choose", "2 Blue", "2" + ENTER, "answered:answer"),
+        ("name", "Type your answer, then Enter.", "Bob" + ENTER, "answered:answer"),
     ],
 )
 def test_an_ask_is_answered_by_key(tmp_path: Path, word: str, shown: str, key: str, outcome: str) -> None:
@@ -85,6 +86,7 @@ def test_an_ask_is_answered_by_key(tmp_path: Path, word: str, shown: str, key: s
         terminal.type(key)
         terminal.wait_for("→ Noted.")
         terminal.wait_for(f"You said: {outcome}")
+        assert terminal.text.count("→") == 1
 
 
 def test_a_no_may_come_with_a_reason(tmp_path: Path) -> None:
@@ -106,7 +108,7 @@ def test_an_ask_that_outlives_its_turn_is_answered_by_key(tmp_path: Path) -> Non
         terminal.wait_for(HINT)
         terminal.type("lost" + ENTER)
         terminal.wait_for("✗ failed")
-        terminal.type("y")
+        terminal.type("y" + ENTER)
         terminal.wait_for("→ Noted.")
         terminal.wait_for("You said: answered:allow")
         terminal.type("yes" + ENTER)
@@ -115,8 +117,8 @@ def test_an_ask_that_outlives_its_turn_is_answered_by_key(tmp_path: Path) -> Non
 
 def test_an_ask_of_before_is_shown_at_the_opening_and_answered_by_key(tmp_path: Path) -> None:
     with Pty(str(tmp_path), "--open-ask") as terminal:
-        terminal.wait_for("command: rm -rf build")
-        terminal.type("y")
+        terminal.wait_for("wants to run `rm -rf build`")
+        terminal.type("y" + ENTER)
         terminal.wait_for("→ Noted.")
         terminal.wait_for("You said: answered:allow")
 
@@ -127,7 +129,7 @@ def test_a_mark_ahead_of_the_log_is_passed_over(tmp_path: Path) -> None:
         terminal.wait_for(HINT)
         terminal.type("approve" + ENTER)
         terminal.wait_for("Waiting for your answer")
-        terminal.type("y")
+        terminal.type("y" + ENTER)
         terminal.wait_for("You said: answered:allow")
         terminal.type(CTRL_D)
         assert terminal.wait() == 0
@@ -139,9 +141,9 @@ def test_an_answer_that_the_store_did_not_take_is_given_again(tmp_path: Path) ->
         terminal.wait_for(HINT)
         terminal.type("approve" + ENTER)
         terminal.wait_for("Waiting for your answer")
-        terminal.type("y")
+        terminal.type("y" + ENTER)
         terminal.wait_for("The store is locked. Answer again.")
-        terminal.type("y")
+        terminal.type("y" + ENTER)
         terminal.wait_for("→ Noted.")
         terminal.wait_for("You said: answered:allow")
 
@@ -245,6 +247,7 @@ def test_one_shot_asks_on_the_tty(tmp_path: Path) -> None:
         terminal.type("y\n")
         terminal.wait_for("You said: answered:allow")
         assert terminal.wait() == 0
+        assert terminal.text.count("→") == 1, "who answered here needs to be told once"
 
 
 def test_one_shot_takes_a_reason_on_the_tty(tmp_path: Path) -> None:

@@ -21,6 +21,8 @@ from pilothouse.core.event import (
     AskChanged,
     Asked,
     EngineEvent,
+    Notice,
+    PromptAdded,
     SessionStarted,
     TextDelta,
     TextSet,
@@ -45,6 +47,7 @@ class Paper:
         self.live = live
         self.text = ""
         self.line = ""
+        self.live_text = ""
 
     async def say(self, text: str) -> None:
         self.text += text + "\n"
@@ -54,6 +57,10 @@ class Paper:
 
     def status(self, line: str) -> None:
         self.line = line
+
+    def draft(self, text: str) -> bool:
+        self.live_text = text
+        return self.live
 
 
 class Desk:
@@ -165,6 +172,20 @@ async def test_text_is_held_until_it_is_clear_that_no_tool_follows() -> None:
     assert desk.paper.text == "One.\n"
 
 
+@pytest.mark.parametrize("live", [True, False])
+async def test_text_is_shown_while_it_is_written(live: bool) -> None:
+    """P25: above the line where there is one, else as the end of the status."""
+    desk = Desk(live=live)
+    await desk.events(*streamed("One.\n\nTwo and a half"))
+    await desk.pass_time(0.1)
+    assert desk.paper.text == "", "a tool may follow, and then it is no answer"
+    assert ("One.\n\nTwo and a half" if live else "One. Two and a half") in (
+        desk.paper.live_text if live else desk.paper.line
+    )
+    await desk.pass_time(1.0)
+    assert (desk.paper.text, desk.paper.live_text) == ("One.\n", "Two and a half")
+
+
 async def test_a_block_that_is_set_anew_is_told_anew() -> None:
     desk = Desk()
     await desk.events(*streamed("One.\n\nTwo."))
@@ -234,18 +255,49 @@ async def test_an_ask_is_shown_once_by_whichever_way_it_comes_first() -> None:
         await desk.transcript.part(part)
         await desk.events(Asked(ask))
         assert desk.paper.text.count("May I?") == 1
-        assert desk.transcript.ask == ask
+        assert desk.transcript.asks.front == ask
+
+
+async def test_an_ask_that_is_delivered_before_its_events_stands_below_the_steps() -> None:
+    desk, ask = Desk(), Ask(AskId("a1"), "approval", "Push?", {"command": "git push"})
+    make = ToolCall(CallId("c0"), "command", "make")
+    (part,) = render(Content("", "ask", turn_id=TURN, ask=ask))
+    async with anyio.create_task_group() as group:
+        group.start_soon(desk.transcript.part, part)
+        await anyio.wait_all_tasks_blocked()
+        assert desk.paper.text == ""
+        await desk.events(SessionStarted(), ToolStarted(make), ToolFinished(make.id, ok=True), Asked(ask))
+    text = desk.paper.text
+    assert text.count("git push") == 1
+    assert text.index("$ make") < text.index("git push")
+
+
+async def test_who_answered_elsewhere_is_told_once_and_above_what_follows() -> None:
+    desk, ask = Desk(), Ask(AskId("a1"), "approval", "Push?")
+    await desk.events(SessionStarted(), Asked(ask))
+    asked = len(desk.paper.text)
+    async with anyio.create_task_group() as group:
+        group.start_soon(
+            desk.events,
+            AskChanged(ask.id, "answered", UserId("telegram:7"), "allowed"),
+            TurnEnded("completed", "Pushed."),
+        )
+        await anyio.wait_all_tasks_blocked()
+        (notice,) = render(Content("Allowed by Ada: Push?"))
+        await desk.transcript.part(notice)
+    await desk.send("Pushed.")
+    assert desk.paper.text[asked:] == "\nAllowed by Ada: Push?\n\nPushed.\n\n✓ 0s\n"
 
 
 async def test_an_ask_stays_open_when_its_turn_ends_until_it_is_said_to_be_settled() -> None:
     ask = Ask(AskId("a"), "approval", "May I?")
     desk = Desk()
     await desk.events(SessionStarted(), Asked(ask), TurnEnded("failed"))
-    assert desk.transcript.ask == ask
+    assert desk.transcript.asks.front == ask
     await desk.pass_time(5.0)
     await desk.events(AskChanged(ask.id, "answered", UserId("telegram:bob"), "denied: no"))
-    assert desk.transcript.ask is None
-    assert "→ May I? · denied: no, by telegram:bob" in desk.paper.text
+    assert desk.transcript.asks.front is None
+    assert "→" not in desk.paper.text, "a message says who answered what"
 
 
 async def test_an_ask_of_before_that_is_sent_now_is_open_unless_it_was_settled() -> None:
@@ -257,7 +309,7 @@ async def test_an_ask_of_before_that_is_sent_now_is_open_unless_it_was_settled()
         if settled:
             await desk.events(AskChanged(ask.id, "answered"), at=910.0)
         await desk.transcript.part(part)
-        assert desk.transcript.ask == (None if settled else ask)
+        assert desk.transcript.asks.front == (None if settled else ask)
         assert ("May I?" in desk.paper.text) is not settled
 
 
@@ -286,6 +338,108 @@ async def test_what_comes_of_a_turn_that_was_closed_before_is_no_running_turn() 
     await desk.pass_time(5.0)
     assert desk.paper.text.count("It was lost.") == 1
     assert (desk.paper.line, desk.transcript.running) == ("", False)
+
+
+async def test_the_end_of_a_turn_comes_before_the_text_of_the_next() -> None:
+    """S2: the end of a stopped turn, delivered to another terminal, was printed below the next answer."""
+    desk = Desk()
+    await desk.events(SessionStarted(), TextDelta("b", "Half."), TurnEnded("cancelled"), turn=TurnId("t1"))
+    await desk.events(*streamed("Next.\n\nMore."), turn=TurnId("t2"))
+    await desk.pass_time(1.0)
+    assert desk.paper.text == "  Half.\n■ stopped · 0s\n\nNext.\n"
+
+
+async def test_a_message_from_elsewhere_is_shown_before_its_answer() -> None:
+    """S2: the other chat showed answers without the question that they answer."""
+    desk = Desk()
+    desk.transcript.expect("typed here")
+    for turn, text in (("t1", "typed here"), ("t2", "typed there")):
+        await desk.events(SessionStarted(), PromptAdded(text, "ada"), turn=TurnId(turn))
+        await desk.events(TurnEnded("completed", "Yes."), turn=TurnId(turn))
+        await desk.send("Yes.", turn=TurnId(turn))
+    framed = '<messages>\n<message id="1" from="Bob">\nfrom the phone\n</message>\n</messages>'
+    await desk.events(SessionStarted(), PromptAdded(framed, "Bob"), turn=TurnId("t3"))
+    assert "typed here" not in desk.paper.text
+    assert "❯ typed there\n\nYes.\n" in desk.paper.text
+    assert desk.paper.text.endswith("❯ Bob: from the phone\n")
+
+
+async def test_a_question_counts_as_read_only_while_it_is_the_one_on_the_screen() -> None:
+    """S1: a key that was pressed as the question appeared counted."""
+    desk = Desk()
+    first, second = Ask(AskId("a"), "approval", "May I?"), Ask(AskId("b"), "approval", "And this?")
+    await desk.events(SessionStarted(), Asked(first), Asked(second))
+    assert (desk.transcript.asks.front, desk.transcript.asks.stood_s) == (first, 0.0)
+    await desk.pass_time(5.0)
+    assert desk.transcript.asks.stood_s == 5.0
+    assert "And this?" not in desk.paper.text
+    await desk.transcript.settle(first.id)
+    assert (desk.transcript.asks.front, desk.transcript.asks.stood_s) == (second, 0.0)
+    assert "And this?" in desk.paper.text
+
+
+async def test_an_answer_counts_only_for_the_question_that_was_on_the_screen() -> None:
+    """S1: between Enter and its effect, another question may have taken the place of the one that was read."""
+    desk = Desk()
+    first, second = Ask(AskId("a"), "approval", "May I?"), Ask(AskId("b"), "approval", "And this?")
+    await desk.events(SessionStarted(), Asked(first), Asked(second))
+    asks = desk.transcript.asks
+    assert not asks.is_stale("yes", first)
+    await desk.events(AskChanged(first.id, "answered", UserId("telegram:bob"), "denied"))
+    assert asks.front == second
+    assert asks.is_stale("yes", first) and asks.is_stale("y", None)
+    assert not asks.is_stale("yes, go on with the other file", first), "a message, whatever is asked"
+    await desk.events(AskChanged(second.id, "expired"))
+    assert asks.is_stale("yes", second), "it is no message"
+
+
+@pytest.mark.parametrize("here", [True, False])
+async def test_a_call_that_was_denied_did_not_fail(here: bool) -> None:
+    """P1: a denial took five lines, and said "failed" of a command that was never run."""
+    ask = Ask(AskId("a"), "approval", "make clean")
+    desk = Desk()
+    await desk.events(
+        SessionStarted(), ToolStarted(ToolCall(CallId("c"), "command", "make clean")), Asked(ask)
+    )
+    denied = len(desk.paper.text)
+    if here:
+        desk.transcript.asks.answer_here(ask.id)
+    await desk.events(
+        AskChanged(ask.id, "answered", UserId("terminal:ada"), "denied"),
+        ToolFinished(CallId("c"), ok=False),
+        Notice("warning", "permission_denied", "Permission denied: make clean"),
+        TurnEnded("cancelled"),
+    )
+    await desk.send("Stopped.")
+    elsewhere = "" if here else "  → make clean · denied\n"
+    assert desk.paper.text[denied:] == f"{elsewhere}■ stopped · 1 step · 0s\n"
+
+
+async def test_a_stop_from_here_closes_its_ask_without_a_further_line() -> None:
+    ask = Ask(AskId("a"), "approval", "make clean")
+    desk = Desk()
+    await desk.events(
+        SessionStarted(), ToolStarted(ToolCall(CallId("c"), "command", "make clean")), Asked(ask)
+    )
+    asked = len(desk.paper.text)
+    desk.transcript.stop_here()
+    await desk.events(AskChanged(ask.id, "withdrawn"), ToolFinished(CallId("c"), ok=False))
+    await desk.transcript.part(render(Content("No longer open: make clean (its turn ended)", "notice"))[0])
+    await desk.events(TurnEnded("cancelled"))
+    await desk.send("Stopped.")
+    assert desk.paper.text[asked:] == "■ stopped · 1 step · 0s\n"
+    await desk.transcript.part(render(Content("make clean is mentioned", "notice"))[0])
+    assert "make clean is mentioned" in desk.paper.text, "one message is left out, not more"
+
+
+async def test_a_call_that_a_rule_denied_did_not_fail() -> None:
+    desk = Desk()
+    await desk.events(SessionStarted(), ToolStarted(ToolCall(CallId("c"), "command", "git push")))
+    began = len(desk.paper.text)
+    await desk.events(ToolFinished(CallId("c"), ok=False, denied="matches the rule `deny command git push`"))
+    await desk.send("Denied by your rule: deny command git push (git push)")
+    assert "failed" not in desk.paper.text[began:]
+    assert desk.paper.text[began:].count("git push)") == 1
 
 
 @given(st.lists(st.text(alphabet="ab\n`- 1.", max_size=20), max_size=12).map("\n".join))
@@ -321,7 +475,7 @@ async def test_where_no_line_is_live_a_call_is_told_to_run_only_once_it_may() ->
     await desk.pass_time(1.0)
     assert "Running" not in desk.paper.text
     await desk.events(AskChanged(ask.id, "answered", UserId("telegram:bob"), "allowed"))
-    assert desk.paper.text.index("allowed, by telegram:bob") < desk.paper.text.index("Running command… make")
+    assert "Running command… make" in desk.paper.text
 
 
 async def test_a_call_that_was_denied_is_never_told_to_run() -> None:

@@ -7,8 +7,24 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.channels.telegram.scenes import ask as scene_ask
+from tests.channels.telegram.scenes import asked
 
-from pilothouse.channels.text import SMALLEST_LIMIT, Piece, split, split_pieces, utf16_units
+from pilothouse.channels.discord.render import render as render_discord
+from pilothouse.channels.telegram.payload import Look as TelegramLook
+from pilothouse.channels.telegram.render import render as render_telegram
+from pilothouse.channels.terminal.ask_text import ask_body
+from pilothouse.channels.terminal.ask_text import ask_text as terminal_text
+from pilothouse.channels.terminal.style import Palette
+from pilothouse.channels.text import (
+    SMALLEST_LIMIT,
+    Piece,
+    split,
+    split_pieces,
+    utf16_units,
+)
+from pilothouse.core.ask_view import whole_ask
+from pilothouse.core.text import reveal_hidden
 
 LINES = st.one_of(
     st.sampled_from(["", "```", "```python", "~~~", "~~~~", "````md", "  ```js", "   ", "- item", "> quote"]),
@@ -164,3 +180,44 @@ def test_a_megabyte_without_a_newline_is_split_at_once() -> None:
 def test_a_limit_too_small_to_work_with_is_refused() -> None:
     with pytest.raises(ValueError, match="too small"):
         split("text", 3)
+
+
+HIDDEN = (
+    *(
+        "\u202e",
+        "\u2066",
+        "\u200b",
+        "\u00ad",
+        "\ufeff",
+        "\u3164",
+        "\uffa0",
+        "\u115f",
+        "\u2800",
+        "\u00a0",
+        "\u2028",
+        "\x1b",
+        "\x07",
+    ),
+    *("\U000e0041", "\U000e0100", "\U0001d173", "\ufe01", "\u034f", "\u180e"),
+)
+
+
+def test_hidden_blank_and_turning_characters_are_visible_in_an_ask_on_every_channel() -> None:
+    payload = {"tool": "Bash", "input": {"command": f"echo a{'b'.join(HIDDEN)}c"}}
+    ask = scene_ask("approval", f"Run {''.join(HIDDEN)}?", payload)
+    plain, content = Palette(color=False), asked(ask)
+    shown = {
+        "terminal": terminal_text(ask, plain, 80),
+        "terminal, whole": "\n".join(ask_body(whole_ask(ask), plain, 80)),
+        "telegram": "".join(part.text for part in render_telegram(content, TelegramLook())),
+        "discord": "".join(part.text for part in render_discord(content)),
+    }
+    for where, text in shown.items():
+        assert [char for char in HIDDEN if char in text] == [], where
+        told = "".join(text.split())
+        assert [char for char in HIDDEN if _code(char) not in told] == [], where
+    assert reveal_hidden("é ü 漢字 ❤\ufe0f\t\r\nמ") == "é ü 漢字 ❤\ufe0f\t\nמ", "letters and line ends stay"
+
+
+def _code(char: str) -> str:
+    return f"\\u{ord(char):04x}" if ord(char) < 1 << 16 else f"\\U{ord(char):08x}"

@@ -8,17 +8,17 @@ import pty
 import re
 import secrets
 import signal
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import anyio
-from anyio.abc import Process
+import anyio.to_thread
 from tests.channels.discord.server.running import Server
 from tests.dists import ROOT, SRC, write_dist
+from tests.forked import Forked, run
 from typing_extensions import override
 
 POINTS = {
@@ -42,6 +42,7 @@ steps = [{ spawn = "a child" }, { tool = "command", title = "nap", for_s = 600.0
 """
 """Which turn of its session it is can be read in the answer."""
 MARK = "HOUSE_UNDER_TEST"
+PACKAGES = ("channels.discord",)
 WITHIN_S = 60.0
 
 
@@ -77,26 +78,17 @@ class Installed:
     def log(self) -> str:
         return "".join(file.read_text() for file in (self.home / "logs").glob("*"))
 
-    def command(self, *words: str) -> list[str]:
-        return [sys.executable, "-m", "pilothouse", *words]
-
     async def run(self, *words: str, said: str = "", **more: str) -> tuple[int, str]:
         """Exit code, and what both streams say."""
         with anyio.fail_after(WITHIN_S):
-            done = await anyio.run_process(
-                self.command(*words),
-                env=self.env | more,
-                cwd=self.project,
-                input=said.encode(),
-                stderr=subprocess.STDOUT,
-                check=False,
-            )
-        told = done.stdout.decode()
+            command = partial(run, "pilothouse", *words, env=self.env | more, cwd=self.project, said=said)
+            done = await anyio.to_thread.run_sync(partial(command, packages=PACKAGES))
+        told = done.stdout + done.stderr
         assert "Traceback" not in told
         return done.returncode, told
 
     def pids(self) -> list[int]:
-        """Every process that we started, and all that they started."""
+        """Every process that our programs started; of the programs themselves, whoever started one awaits its end."""
         wanted = f"{MARK}={self.mark}".encode()
         return [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if _carries(pid, wanted)]
 
@@ -111,7 +103,7 @@ def _carries(pid: int, wanted: bytes) -> bool:
 class Running:
     """A program that runs: what it says, and its end."""
 
-    def __init__(self, process: Process, screen: Path, server: Server) -> None:
+    def __init__(self, process: Forked, screen: Path, server: Server) -> None:
         self.process = process
         self.server = server
         self._screen = screen
@@ -123,7 +115,7 @@ class Running:
     async def until(self, seen: Callable[[], Any], deadline_s: float = WITHIN_S) -> Any:
         with anyio.move_on_after(deadline_s):
             while not (found := seen()):
-                assert self.process.returncode is None, f"it ended: {self.screen}"
+                assert self.process.poll() is None, f"it ended: {self.screen}"
                 await anyio.sleep(0.01)
             return found
         shown = [post.text for post in self.server.world.posts.values() if not post.deleted]
@@ -139,34 +131,36 @@ class Running:
         """As Ctrl-C does."""
         self.process.send_signal(sign)
         with anyio.fail_after(WITHIN_S):
-            return await self.process.wait()
+            return await self.process.ended()
 
 
 @asynccontextmanager
 async def start(installed: Installed, *words: str, **more: str) -> AsyncIterator[Running]:
     screen = installed.home / f"screen-{secrets.token_hex(4)}.txt"
-    with screen.open("wb") as out:
-        async with await anyio.open_process(
-            installed.command(*words),
-            env=installed.env | more,
-            cwd=installed.project,
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=subprocess.STDOUT,
-        ) as process:
-            try:
-                yield Running(process, screen, installed.server)
-            finally:
-                if process.returncode is None:
-                    process.kill()
-                with anyio.fail_after(30, shield=True):
-                    await process.wait()
+    with screen.open("wb") as out, open(os.devnull, "rb") as nothing:
+        streams = (nothing.fileno(), out.fileno(), out.fileno())
+        env = installed.env | more
+        process = Forked(
+            "pilothouse", *words, env=env, cwd=installed.project, streams=streams, packages=PACKAGES
+        )
+    async with _ended(process):
+        yield Running(process, screen, installed.server)
+
+
+@asynccontextmanager
+async def _ended(process: Forked) -> AsyncIterator[None]:
+    try:
+        yield
+    finally:
+        process.kill()
+        with anyio.fail_after(30, shield=True):
+            await process.ended()
 
 
 class Seated(Running):
     """A program on a real terminal, with a person before it: Ctrl-C reaches all that the terminal is of."""
 
-    def __init__(self, process: Process, ours: int, server: Server) -> None:
+    def __init__(self, process: Forked, ours: int, server: Server) -> None:
         super().__init__(process, Path(os.devnull), server)
         self._ours = ours
         self._seen = b""
@@ -183,31 +177,23 @@ class Seated(Running):
         os.write(self._ours, text.encode())
 
 
-TAKE_TERMINAL = "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
-
-
 @asynccontextmanager
 async def sit_at(installed: Installed, *words: str, **more: str) -> AsyncIterator[Seated]:
     ours, theirs = pty.openpty()
     os.set_blocking(ours, False)
-    command = [sys.executable, "-c", TAKE_TERMINAL, *installed.command(*words)]
+    env = installed.env | {"TERM": "xterm"} | more
     try:
-        async with await anyio.open_process(
-            command,
-            env=installed.env | {"TERM": "xterm"} | more,
+        process = Forked(
+            "pilothouse",
+            *words,
+            env=env,
             cwd=installed.project,
-            stdin=theirs,
-            stdout=theirs,
-            stderr=theirs,
-            start_new_session=True,
-        ) as process:
-            os.close(theirs)
-            try:
-                yield Seated(process, ours, installed.server)
-            finally:
-                if process.returncode is None:
-                    process.kill()
-                with anyio.fail_after(30, shield=True):
-                    await process.wait()
+            streams=(theirs,) * 3,
+            session="terminal",
+            packages=PACKAGES,
+        )
+        os.close(theirs)
+        async with _ended(process):
+            yield Seated(process, ours, installed.server)
     finally:
         os.close(ours)

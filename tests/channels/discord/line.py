@@ -21,7 +21,7 @@ from pilothouse.core.channel import ChannelHost, MenuCommand
 from pilothouse.core.clock import Clock
 from pilothouse.core.message import Address, Content, MessageRef
 from pilothouse.core.trigger import Trigger
-from pilothouse.runtime.clock import SystemClock
+from pilothouse.runtime.ports import SystemClock
 from pilothouse.testing.desk import ScriptedDesk
 
 

@@ -10,21 +10,19 @@ from tests.channels.any_ask import asks
 from tests.channels.discord.judging import BLOCK, check
 from tests.channels.telegram.scenes import COLOUR, HIDDEN, PARTS, PLAN, PUSH, asked
 
-from pilothouse.channels.choices import decide, decide_words
 from pilothouse.channels.discord.buttons import (
-    AskPress,
-    StopPress,
     ask_rows,
     form_of,
-    parse_press,
     stop_row,
 )
-from pilothouse.channels.discord.payload import Button, Look, Message, Select, unpack
+from pilothouse.channels.discord.payload import OPTIONS, Button, Look, Message, Select, unpack
 from pilothouse.channels.discord.render import render, render_ask
+from pilothouse.channels.presses import AskPress, CommandPress, StopPress, decide, decide_words, parse_key
 from pilothouse.core.ask import Ask, Decision, answer_problem, hash_payload
 from pilothouse.core.ids import TurnId
+from pilothouse.core.message import CommandButton, Content
 from pilothouse.core.people import Approvers, Authority
-from pilothouse.runtime.asks.text import ask_text
+from pilothouse.runtime.asks.show import ask_text
 
 AUTHORITY = Authority(Approvers(("member",)))
 
@@ -35,7 +33,7 @@ def items(ask: Ask) -> list[Button | Select]:
 
 def pressed(ask: Ask, label: str) -> AskPress:
     (found,) = [item for item in items(ask) if isinstance(item, Button) and item.label == label]
-    press = parse_press(found.key)
+    press = parse_key(found.key)
     assert isinstance(press, AskPress)
     return press
 
@@ -50,10 +48,12 @@ def test_whatever_can_be_pressed_is_about_its_ask_and_is_an_answer(ask: Ask) -> 
     assert items(ask)
     for item in items(ask):
         values = [option.value for option in item.options[: item.max]] if isinstance(item, Select) else []
-        press = parse_press(item.key, values)
+        press = parse_key(item.key, values)
         assert isinstance(press, AskPress)
         assert press.is_about(ask)
         assert not press.is_about(replace(ask, payload_hash=hash_payload({"other": 1})))
+        if press.act == "details":
+            continue
         form = form_of(ask, press)
         assert (form is None) == (press.act != "words")
         decision = decide_words(ask, press, "in words") if form else decide(ask, press)
@@ -64,7 +64,7 @@ def test_whatever_can_be_pressed_is_about_its_ask_and_is_an_answer(ask: Ask) -> 
 
 @given(st.text(max_size=150), st.lists(st.text(max_size=5), max_size=30))
 def test_anything_can_be_pressed(custom_id: str, values: list[str]) -> None:
-    parse_press(custom_id, values)
+    parse_key(custom_id, values)
 
 
 @pytest.mark.parametrize(
@@ -82,19 +82,19 @@ def test_anything_can_be_pressed(custom_id: str, values: list[str]) -> None:
     ],
 )
 def test_a_forged_press_is_nobodys(custom_id: str, values: list[str]) -> None:
-    assert parse_press(custom_id, values) is None
+    assert parse_key(custom_id, values) is None
 
 
 @pytest.mark.parametrize("act", ["c9", "c999", "p", "d|0", "t0|1", "w0", "w9"])
 def test_a_press_of_what_is_not_there_decides_nothing(act: str) -> None:
-    press = parse_press(f"a|{COLOUR.id}|{COLOUR.payload_hash[:12]}|{act}")
+    press = parse_key(f"a|{COLOUR.id}|{COLOUR.payload_hash[:12]}|{act}")
     assert isinstance(press, AskPress)
     assert decide(COLOUR, press) is None
     assert decide_words(COLOUR, press, "words") is None
 
 
 def test_an_approval_cannot_be_picked_from_a_list() -> None:
-    press = parse_press(f"a|{PUSH.id}|{PUSH.payload_hash[:12]}|p", ["0"])
+    press = parse_key(f"a|{PUSH.id}|{PUSH.payload_hash[:12]}|p", ["0"])
     assert isinstance(press, AskPress)
     assert decide(replace(PUSH, options=COLOUR.options), press) is None
 
@@ -116,7 +116,7 @@ def test_a_no_with_its_reason_comes_from_a_form() -> None:
     press = pressed(PUSH, "Deny and say why")
     form = form_of(PUSH, press)
     assert form is not None
-    assert parse_press(form.key) == press
+    assert parse_key(form.key) == press
     assert decide_words(PUSH, press, "not on a Friday") == Decision("deny", text="not on a Friday")
     assert decide_words(PUSH, press, " ") is None
 
@@ -129,7 +129,7 @@ def test_a_plan_can_be_sent_back_with_words() -> None:
 def test_several_options_are_picked_from_one_list() -> None:
     (listed, words) = items(PARTS)
     assert isinstance(listed, Select)
-    press = parse_press(listed.key, ["0", "1"])
+    press = parse_key(listed.key, ["0", "1"])
     assert isinstance(press, AskPress)
     assert decide(PARTS, press) == Decision("answer", ("1", "2"))
     assert isinstance(words, Button)
@@ -144,14 +144,20 @@ def test_words_in_a_form_answer_a_question_as_a_reply_does() -> None:
 @given(st.text(alphabet="`~\n ab\u200b\u202e*_", max_size=300))
 def test_what_is_approved_cannot_leave_its_block(command: str) -> None:
     ask = replace(
-        PUSH, title="Bash", payload={"command": f"start {command} end"}, preview="", offers=(), why=""
+        PUSH,
+        title="Bash",
+        call=None,
+        payload={"command": f"start {command} end"},
+        preview="",
+        offers=(),
+        why="",
     )
     message = render_ask(ask, Look(), said=ask_text(ask, AUTHORITY))
     blocks = [inner for _, inner in BLOCK.findall(message.text)]
     told = "".join(blocks).replace("\u200b", "")
     assert "start" in told
     assert told.rstrip().endswith("end")
-    assert BLOCK.sub("", message.text).strip() == "Needs a member."
+    assert BLOCK.sub("", message.text).split("\n") == ["Claude asks: Bash", "", "Any member may answer."]
 
 
 def test_hidden_characters_are_made_visible() -> None:
@@ -161,9 +167,9 @@ def test_hidden_characters_are_made_visible() -> None:
 
 
 def test_an_ask_that_is_too_long_is_whole_in_a_file_and_names_its_hash() -> None:
-    ask = replace(PUSH, title="x" * 5000)
+    ask = replace(PUSH, call=None, title="x" * 5000)
     message = render_ask(ask, Look())
-    assert message.documents[0].text == "x" * 5000
+    assert message.documents[0].text == "Claude asks: " + "x" * 5000
     assert ask.payload_hash[:12] in message.text
     check(message)
 
@@ -183,4 +189,23 @@ def test_the_files_of_an_ask_hang_on_its_message() -> None:
 
 def test_a_stop_names_its_turn() -> None:
     (button,) = stop_row(TurnId("turn-3f9k2a7c1d5e")).items
-    assert parse_press(button.key) == StopPress(TurnId("turn-3f9k2a7c1d5e"))
+    assert parse_key(button.key) == StopPress(TurnId("turn-3f9k2a7c1d5e"))
+
+
+def test_a_few_short_commands_are_buttons_and_others_are_a_list() -> None:
+    few = tuple(CommandButton(name, f"/engine {name}") for name in ("claude", "script"))
+    (part,) = render(Content("Which?", "reply", buttons=few))
+    shown = unpack(part)
+    assert [item.label for row in shown.rows for item in row.items if isinstance(item, Button)] == [
+        "claude",
+        "script",
+    ]
+    check(shown)
+    many = tuple(CommandButton(f"session {n}", f"/resume session-{n}") for n in range(40))
+    (part,) = render(Content("Which?", "reply", buttons=many))
+    listed = unpack(part)
+    ((found,),) = [row.items for row in listed.rows]
+    assert isinstance(found, Select)
+    assert len(found.options) == OPTIONS
+    assert parse_key(found.key, [found.options[3].value]) == CommandPress("/resume session-3")
+    check(listed)

@@ -181,10 +181,10 @@ async def test_images_under_another_name_count_with_the_others() -> None:
 
 
 async def test_what_cannot_be_fetched_is_complained_about_and_the_rest_is_taken() -> None:
-    late = (Offered("slow.png", SECRET, 10), Unfetched("late", "it did not come in time"))
+    late = (Offered("slow.png", SECRET, 10), Unfetched("late", "it did not arrive in time"))
     taken = await take(late, offer("a.png", PNG))
     assert kinds(taken) == [("a.png", "image/png")]
-    assert taken.complaints == ("slow.png was not taken: it did not come in time.",)
+    assert taken.complaints == ("slow.png was not taken: it did not arrive in time.",)
 
 
 async def test_a_name_is_cut_and_has_no_control_characters() -> None:
@@ -272,7 +272,7 @@ async def test_a_file_comes_from_a_configured_cdn_over_a_real_socket() -> None:
             strange = Offered("a.png", "https://evil.example/a.png", 10)
             taken = await take_files([strange], Kept(), elsewhere)
             assert taken.complaints == (
-                "a.png was not taken: it lies on a host that nothing is fetched from.",
+                "a.png was not taken: it is on a host that Pilothouse does not fetch from.",
             )
         assert host.came == 1
     assert HOSTS == ("cdn.discordapp.com", "media.discordapp.net")

@@ -13,10 +13,10 @@ from tests.channels.discord.server.running import Server
 from tests.channels.discord.server.world import Answer
 from typing_extensions import override
 
-from pilothouse.channels.button_keys import ask_key, stop_key
-from pilothouse.channels.failures import NOT_TAKEN
-from pilothouse.channels.presses import ENDED, UNKNOWN
+from pilothouse.channels.intake_queue import NOT_TAKEN
+from pilothouse.channels.presses import ENDED, NOT_YOURS, UNKNOWN, ask_key, command_key, stop_key
 from pilothouse.core.ask import Ask, AskRow, hash_payload
+from pilothouse.core.channel import Receipt
 from pilothouse.core.errors import StoreError, StoreUnavailable
 from pilothouse.core.ids import AskId, ConversationId, SessionId, TurnId
 from pilothouse.core.message import Author
@@ -140,3 +140,14 @@ async def test_an_answer_that_was_taken_is_never_said_not_to_be(server: Server, 
         await line.rest()
         assert (len(desk.answers), pressed.followups) == (1, [])
         assert line.told("discord.event_failed") == []
+
+
+async def test_a_button_runs_its_command_and_a_refusal_is_whispered(server: Server, tmp_path: Path) -> None:
+    ada, key = server.person("ada"), command_key("/engine claude")
+    assert key is not None
+    async with open_line(server, tmp_path) as line:
+        await press(server, line, ada, key)
+        await line.until(lambda: line.desk.commands)
+        assert [command.line for command in line.desk.commands] == ["/engine claude"]
+        line.desk.receipts.append(Receipt("refused"))
+        assert await until_whispered(line, await press(server, line, ada, key)) == NOT_YOURS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import anyio
@@ -80,7 +81,7 @@ async def test_a_command_is_answered_by_a_message_and_leaves_no_trace_of_its_own
     async with open_gateway(server, tmp_path, {ada: "owner"}, until_interrupted, menu=MENU) as house:
         await house.until(lambda: server.called(COMMANDS))
         done = ada.command("status")
-        await house.until_shown(server.world.general, "workspace")
+        await house.until_shown(server.world.general, "Folder:")
         assert done.ephemeral
         ada.command("ask", text="work")
         await house.rig.until_live(ConversationId(f"discord:{server.world.general.id}"), "running")
@@ -118,7 +119,7 @@ async def test_a_deferred_answer_that_came_too_late_still_does_what_was_asked(
         await house.until(lambda: server.called(COMMANDS))
         server.faults.late()
         ada.command("status")
-        await house.until_shown(server.world.general, "workspace")
+        await house.until_shown(server.world.general, "Folder:")
 
 
 @pytest.mark.parametrize("in_time", [True, False])
@@ -134,7 +135,7 @@ async def test_a_long_question_that_waits_is_cut_and_not_the_word_that_it_waits(
             server.faults.late()
         asked = ada.command("ask", text="long question " * 200)
         said = (lambda: asked.text) if in_time else (lambda: "\n".join(server.world.texts(general)))
-        await house.until(lambda: "long question" in said() and "Still working" in said())
+        await house.until(lambda: "long question" in said() and "still busy" in said())
 
 
 async def test_a_command_that_breaks_is_answered(server: Server, tmp_path: Path) -> None:
@@ -206,10 +207,11 @@ async def test_engines_models_and_sessions_are_suggested(server: Server, tmp_pat
         models = ada.type_option("model", "name", "M")
         await house.until(lambda: models.kind == "autocomplete")
         assert models.choices == ["m9"]
-        sessions = ada.type_option("resume", "token", "")
+        sessions = ada.type_option("resume", "id", "")
         await house.until(lambda: sessions.kind == "autocomplete")
-        assert len(sessions.choices) == 1
-        nothing = eve.type_option("resume", "token", "")
+        (label,) = sessions.choices
+        assert re.fullmatch(r"hello · \d+s ago", label), "first words and last use, as in the list"
+        nothing = eve.type_option("resume", "id", "")
         await house.until(lambda: nothing.kind == "autocomplete")
         assert nothing.choices == []
 
@@ -260,7 +262,7 @@ async def test_a_stop_leaves_no_command_thinking_whose_files_are_still_fetched(
         asked = ada.submit(shown, words="is this true?")
         await house.until(files[0].asked.is_set)
         ada.command("stop")
-        await house.until_shown(general, "Stopped before it began, while its file was still on its way.")
+        await house.until_shown(general, "Stopped before it began, while its file was downloading.")
         await house.until(lambda: "is this true?" in asked.text)
         for file in files:
             file.release()

@@ -18,7 +18,7 @@ from pilothouse.channels.discord.config import Trigger
 from pilothouse.channels.discord.payload import Message, unpack
 from pilothouse.core.channel import ChannelHost
 from pilothouse.core.message import Address, Part
-from pilothouse.runtime.clock import SystemClock
+from pilothouse.runtime.ports import SystemClock
 from pilothouse.testing.channel import ChannelConformance, check_spec
 
 

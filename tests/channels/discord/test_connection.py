@@ -16,7 +16,7 @@ from tests.ports import hold_port
 
 from pilothouse.channels.discord.addresses import DISCORD
 from pilothouse.channels.discord.config import DiscordConfig
-from pilothouse.channels.discord.doctor import meet
+from pilothouse.channels.discord.doctor import identify
 from pilothouse.core.errors import Rejected, TryLater
 from pilothouse.core.message import Address, Content
 from pilothouse.core.secret import Secret
@@ -253,13 +253,13 @@ async def test_health_tells_when_discord_was_last_heard(server: Server, tmp_path
 
 
 async def test_whoever_sets_it_up_learns_who_we_are_and_gets_a_link(server: Server) -> None:
-    met = await anyio.to_thread.run_sync(meet, config_for(server))
+    met = await anyio.to_thread.run_sync(identify, config_for(server))
     assert (met.name, met.problem) == ("TestBot", "")
     assert "permissions=" in met.link
     wrong = DiscordConfig(token=Secret("wrong" * 8), api_base=server.api_base)
-    assert "token is refused" in (await anyio.to_thread.run_sync(meet, wrong)).problem
+    assert "token is refused" in (await anyio.to_thread.run_sync(identify, wrong)).problem
     server.refuse_message_content()
-    assert "Message Content" in (await anyio.to_thread.run_sync(meet, config_for(server))).problem
+    assert "Message Content" in (await anyio.to_thread.run_sync(identify, config_for(server))).problem
 
 
 async def test_an_event_that_discord_py_cannot_read_costs_a_session_and_no_message(

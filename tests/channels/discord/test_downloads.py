@@ -119,7 +119,7 @@ async def test_a_stop_takes_back_a_message_whose_files_are_still_fetched(
         ada.say("look at this", channel=ada.dm, files=files)
         await house.until(files[0].asked.is_set)
         ada.say("/stop", channel=ada.dm)
-        await house.until_shown(ada.dm, "Stopped before it began, while its file was still on its way.")
+        await house.until_shown(ada.dm, "Stopped before it began, while its file was downloading.")
         ada.say("something else", channel=ada.dm)
         await house.until_shown(ada.dm, "you said: something else")
         for file in files:
@@ -144,7 +144,7 @@ async def test_a_stop_takes_back_what_was_said_behind_files_and_not_what_is_said
         else:
             ada.command("stop")
         ada.say(f"{us} something else")
-        await house.until_shown(general, "Stopped before it began: it was said before the last /stop.")
+        await house.until_shown(general, "Not run: it was sent before the last /stop.")
         await house.until_shown(general, "you said: ")
         for file in files:
             file.release()
@@ -163,7 +163,7 @@ async def test_a_stop_of_what_runs_names_a_message_whose_files_are_still_fetched
         await house.until(files[0].asked.is_set)
         ada.say("/stop", channel=ada.dm)
         await house.until_shown(
-            ada.dm, "Stopping. A message whose file is still on its way begins when that is here."
+            ada.dm, "Stopping. A message whose file is still downloading runs when it is complete."
         )
         for file in files:
             file.release()

@@ -24,8 +24,7 @@ from pilothouse.core.event import MediaProduced, ToolCall, ToolStarted
 from pilothouse.core.ids import AskId, CallId, ConversationId
 from pilothouse.core.people import Role
 from pilothouse.runtime.admission import offer_pairing
-from pilothouse.runtime.clock import SystemClock
-from pilothouse.runtime.ports import StoreBlobs
+from pilothouse.runtime.ports import StoreBlobs, SystemClock
 
 pytestmark = pytest.mark.anyio
 
@@ -74,7 +73,7 @@ async def test_what_is_not_for_us_starts_no_turn(server: Server, tmp_path: Path)
 
 @pytest.mark.parametrize(
     ("button", "verdict", "line"),
-    [("Allow once", "allow", "Run make? · allowed, by Ada"), ("Deny", "deny", "Run make? · denied, by Ada")],
+    [("Allow once", "allow", "Allowed by Ada: Run make?"), ("Deny", "deny", "Denied by Ada: Run make?")],
 )
 async def test_an_approval_is_given_by_a_button_and_says_who_gave_it(
     server: Server, tmp_path: Path, button: str, verdict: str, line: str
@@ -93,6 +92,22 @@ async def test_an_approval_is_given_by_a_button_and_says_who_gave_it(
         assert pressed.followups == []
 
 
+async def test_a_typed_yes_answers_and_details_are_a_button_away(server: Server, tmp_path: Path) -> None:
+    ada, heard = server.person("ada"), list[Decision]()
+    payload = {"tool": "Bash", "input": {"command": "npm test", "description": "Run the tests"}}
+    ask = Ask(AskId("a"), "approval", "npm test", payload)
+    async with open_gateway(server, tmp_path, {ada: "owner"}, asks(ask, heard)) as house:
+        ada.say("build it", channel=ada.dm)
+        post = await house.until_asked(ada.dm, "Puppet wants to run `npm test`")
+        assert list(post.buttons) == ["Allow once", "Deny", "Deny and say why", "Details"]
+        ada.press(post, "Details")
+        await house.until_shown(ada.dm, "Run the tests")
+        ada.say("yes", channel=ada.dm)
+        await house.until(lambda: heard)
+        assert heard[0].verdict == "allow"
+        await house.until(lambda: "Allowed by Ada: npm test" in post.text)
+
+
 async def test_a_press_changes_the_question_once(server: Server, tmp_path: Path) -> None:
     ada, heard = server.person("ada"), list[Decision]()
     async with open_gateway(server, tmp_path, {ada: "owner"}, asks(APPROVAL, heard)) as house:
@@ -101,7 +116,7 @@ async def test_a_press_changes_the_question_once(server: Server, tmp_path: Path)
         await house.rig.until(lambda tx: not tx.outbox.channels_waiting())
         deny = post.buttons["Deny"]
         ada.press(post, "Allow once")
-        await house.until(lambda: "allowed, by Ada" in post.text)
+        await house.until(lambda: "Allowed by Ada" in post.text)
         assert "Already answered" in await house.until_whispered(ada.forge(post, deny))
         assert len(server.called(f"PATCH /channels/{ada.dm.id}/messages/{post.id}")) == 1
 
@@ -119,7 +134,7 @@ async def test_a_no_with_a_reason_is_said_in_a_form_and_reaches_the_engine(
         ada.submit(shown, words="use ninja")
         await house.until(lambda: heard)
         assert (heard[0].verdict, heard[0].text) == ("deny", "use ninja")
-        await house.until(lambda: "denied" in post.text and not post.buttons)
+        await house.until(lambda: "Denied" in post.text and not post.buttons)
 
 
 async def test_several_options_are_chosen_from_a_list(server: Server, tmp_path: Path) -> None:
@@ -131,7 +146,7 @@ async def test_several_options_are_chosen_from_a_list(server: Server, tmp_path: 
         ada.choose(post, "Red", "Blue")
         await house.until(lambda: heard)
         assert heard[0].options == ("r", "b")
-        await house.until(lambda: "Red, Blue, by Ada" in post.text)
+        await house.until(lambda: "Answered by Ada: Red, Blue" in post.text)
 
 
 async def test_a_question_is_answered_in_words(server: Server, tmp_path: Path) -> None:
@@ -471,7 +486,7 @@ async def test_a_message_during_a_turn_waits_and_its_sender_is_told(server: Serv
         ada.say("first", channel=ada.dm)
         await house.rig.until_live(place(ada.dm), "running")
         ada.say("second", channel=ada.dm)
-        told = await house.until_shown(ada.dm, "Still working")
+        told = await house.until_shown(ada.dm, "still busy")
         assert told.silent
         ada.say("/stop", channel=ada.dm)
         await house.until_shown(ada.dm, "you said: second")

@@ -16,7 +16,7 @@ from pilothouse.core.message import Address, Content
 from pilothouse.core.store import Tx
 from pilothouse.runtime.conversations.places import ensure_place
 from pilothouse.runtime.outbox import say
-from pilothouse.runtime.signals import OUTBOX
+from pilothouse.runtime.ports import OUTBOX
 
 pytestmark = pytest.mark.anyio
 

@@ -20,7 +20,7 @@ from pilothouse.channels.discord.history import MOST, PAGE, History
 from pilothouse.channels.discord.journal import Marks
 from pilothouse.channels.discord.rest import Calls
 from pilothouse.channels.discord.wire import Channel, Event, Guild
-from pilothouse.channels.journal import Journal
+from pilothouse.channels.intake_queue import Journal
 from pilothouse.core.clock import Clock
 from pilothouse.core.trigger import Trigger
 from pilothouse.testing.clock import FakeClock

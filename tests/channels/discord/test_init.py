@@ -31,7 +31,7 @@ async def test_init_tries_the_token_invites_and_up_lets_the_first_person_in(
     assert not (installed.home / "config.toml").exists()
 
     code, told = await installed.run(*flags, DISCORD_TOKEN=server.token)
-    assert (code, "this is TestBot" in told) == (0, True), told
+    assert (code, "This is TestBot" in told) == (0, True), told
     invite = parse_qs(urlsplit(re.findall(r"https://\S+oauth2\S+", told)[0]).query)
     assert invite["scope"] == ["bot applications.commands"]
     assert invite["permissions"] == [str(INVITED)]
@@ -43,7 +43,7 @@ async def test_init_tries_the_token_invites_and_up_lets_the_first_person_in(
     section = tomllib.loads(written)["channels"]["discord"]
     assert section["per_channel"] == {str(general.id): {"mode": "all"}}
 
-    pairing = re.findall(r"\b\w{4}-\w{4}\b", told.partition("start `pilothouse up`")[2])[0]
+    pairing = re.findall(r"\b\w{4}-\w{4}\b", told.partition("This code lets")[2])[0]
     ada = server.person("ada")
     async with start(installed, "up") as running:
         await running.until(lambda: server.gateway.connected)
@@ -53,25 +53,34 @@ async def test_init_tries_the_token_invites_and_up_lets_the_first_person_in(
         ada.say("hello")
         await running.until(lambda: any("First:" in text for text in texts(general)))
         status = ""
-        while not re.search(r"discord +\d+s ago +none", status):
+        while not re.search(r"discord +connected, heard \d+s ago", status):
             status = (await installed.run("status"))[1]
         assert re.search(r"✓ channel discord +Discord", (await installed.run("doctor"))[1])
         assert await running.leave() == 0
     assert re.search(r"discord +on +Discord", (await installed.run("channels"))[1])
 
 
-async def test_what_no_flag_says_is_asked_and_asked_again_where_it_is_wrong(
+async def test_what_no_flag_says_is_asked_and_a_wrong_channel_is_refused(
     server: Server, tmp_path: Path
 ) -> None:
     installed, hidden = Installed(tmp_path, server), server.world.make_channel("quiet")
-    said = f"general\n1234567890123\n{hidden.id}\n"
+    flags = words(installed, "--engine", "script")
+    for id, complaint in (
+        ("general", "'general' is not a channel id"),
+        ("1234567890123", "there is no channel 1234567890123"),
+    ):
+        code, told = await installed.run(
+            *flags, "--discord", "--discord-channel", id, said=f"{server.token}\nminimal\n"
+        )
+        assert (code, complaint in told) == (1, True), told
+        assert not (installed.home / "config.toml").exists()
     code, told = await installed.run(
-        *words(installed, "--engine", "script", "--owner", "discord:12345"), said=f"{server.token}\n{said}"
+        *flags, "--discord-channel", str(hidden.id), said=f"discord\n{server.token}\nminimal\n"
     )
     assert code == 0, told
-    assert "'general' is not a channel id" in told
-    assert "there is no channel 1234567890123" in told
-    assert "in #quiet of Lab" in told
+    assert told.splitlines()[-1] == (
+        "Next: pilothouse up, then send the code in #quiet of Lab, or privately to the bot"
+    )
     assert server.token not in told
     written = tomllib.loads((installed.home / "config.toml").read_text())
     assert list(written["channels"]["discord"]["per_channel"]) == [str(hidden.id)]
@@ -86,7 +95,7 @@ async def test_an_intent_that_is_missing_is_told_with_the_page_that_has_it(
     assert (code, told.count("\n")) == (1, 1), told
     assert f"applications/{server.world.state.application_id}/bot" in told
     assert not (installed.home / "config.toml").exists()
-    flags = words(installed, "--engine", "script", "--owner", "discord:12345")
+    flags = words(installed, "--engine", "script", "--owner", "discord:12345", "--discord")
     code, told = await installed.run(*flags, said="y\nn\n", DISCORD_TOKEN=server.token)
     assert (code, told.count("Try again?")) == (1, 2), told
     code, told = await installed.run(*words(installed, "--yes"), DISCORD_TOKEN=server.token)
@@ -98,10 +107,10 @@ async def test_a_refused_token_shows_in_status_and_doctor(server: Server, tmp_pa
     installed = Installed(tmp_path, server)
     token = {"PILOTHOUSE__CHANNELS__DISCORD__TOKEN": server.token[:-1] + "x"}
     async with start(installed, "up", **token) as running:
-        await running.until_ready()
+        await running.until_said("no channel is connected .*\ndiscord is not connected: Discord refuses")
         status = ""
         while "Discord refuses the bot token" not in status:
             status = " ".join((await installed.run("status", **token))[1].split())
-        assert "refuses the bot token" in " ".join((await installed.run("doctor", **token))[1].split())
+        assert "token is refused" in " ".join((await installed.run("doctor", **token))[1].split())
         assert server.token[:-1] not in running.screen + installed.log
         await running.leave()

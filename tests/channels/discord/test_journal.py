@@ -9,7 +9,7 @@ import pytest
 
 from pilothouse.channels.discord.journal import AGAIN_S, REWRITE_AFTER, Incoming, Numbered
 from pilothouse.channels.discord.wire import Event
-from pilothouse.channels.journal import Journal
+from pilothouse.channels.intake_queue import Journal
 from pilothouse.core.errors import StoreUnavailable
 from pilothouse.testing.clock import FakeClock
 

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from tests.channels.discord.judging import check
 from tests.channels.telegram.scenes import PUSH, STARTED, VIEWS, call, done, view_of
 
-from pilothouse.channels.discord.buttons import StopPress, parse_press
 from pilothouse.channels.discord.payload import Progress, unpack
 from pilothouse.channels.discord.progress import render_view
+from pilothouse.channels.presses import StopPress, parse_key
 from pilothouse.core.event import Asked, Notice, PlanChanged, PlanItem, TextDelta
 from pilothouse.core.view import TurnView
 
@@ -48,7 +48,7 @@ def test_a_turn_that_runs_can_be_stopped_and_one_that_ended_cannot() -> None:
     running, now = VIEWS["working"]
     ((button,),) = (row.items for row in shown(running, now).rows)
     assert running.turn_id is not None
-    assert parse_press(button.key) == StopPress(running.turn_id)
+    assert parse_key(button.key) == StopPress(running.turn_id)
     ended, now = VIEWS["ended"]
     assert shown(ended, now).rows == ()
 

@@ -28,7 +28,7 @@ from pilothouse.core.ask import Ask
 from pilothouse.core.errors import Rejected, TryLater, Unconfirmed
 from pilothouse.core.ids import AskId, ConversationId, TurnId
 from pilothouse.core.message import Content
-from pilothouse.runtime.clock import SystemClock
+from pilothouse.runtime.ports import SystemClock
 
 pytestmark = pytest.mark.anyio
 

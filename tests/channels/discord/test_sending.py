@@ -17,7 +17,7 @@ from pilothouse.channels.parts import pack
 from pilothouse.core.errors import Rejected, TryLater, Unconfirmed
 from pilothouse.core.ids import TurnId
 from pilothouse.core.message import Content, MessageRef
-from pilothouse.runtime.turns.limits import Limits
+from pilothouse.runtime.turns.record import Limits
 
 pytestmark = pytest.mark.anyio
 
@@ -146,6 +146,8 @@ async def test_an_answer_to_a_message_that_is_gone_is_said_all_the_same(
 async def test_a_message_that_cannot_be_changed_any_more_is_a_refusal(server: Server, tmp_path: Path) -> None:
     async with open_line(server, tmp_path) as line:
         ref = await line.send(server.world.general, "hello")
+        await line.channel.react(ref, "👍")
+        assert server.world.shown(server.world.general)[0].reactions == ["👍"]
         (part,) = line.channel.render(Content("changed"))
         server.faults.too_old_to_edit(after_s=3000.0)
         with pytest.raises(Rejected, match="old message"):

@@ -12,10 +12,10 @@ from tests.channels.discord.line import address_of, open_line
 from tests.channels.discord.server.running import Server
 from tests.channels.discord.test_welcome import boat, until_heard
 
-from pilothouse.core.channel_status import removal_from
 from pilothouse.core.ids import ConversationId
 from pilothouse.core.message import Content, Presence
 from pilothouse.core.store import Tx
+from pilothouse.runtime.channel_status import removal_from
 from pilothouse.runtime.conversations.places import ensure_place
 from pilothouse.runtime.outbox import say
 from pilothouse.testing.clock import FakeClock

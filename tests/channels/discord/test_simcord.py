@@ -18,7 +18,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.mark.parametrize(
     ("button", "verdict", "line"),
-    [("Allow once", "allow", "Run make? · allowed, by Ada"), ("Deny", "deny", "Run make? · denied, by Ada")],
+    [("Allow once", "allow", "Allowed by Ada: Run make?"), ("Deny", "deny", "Denied by Ada: Run make?")],
 )
 async def test_an_approval_is_given_or_refused_by_a_button(
     inside: Inside, tmp_path: Path, button: str, verdict: str, line: str
@@ -66,7 +66,7 @@ async def test_several_options_are_chosen_from_a_list(inside: Inside, tmp_path: 
         await ada.select(post, [str(number) for number in range(len(COLOURS))])
         await house.until(lambda: heard)
         assert heard[0].options == ("r", "b")
-        await house.until_shown("Red, Blue, by Ada")
+        await house.until_shown("Answered by Ada: Red, Blue")
 
 
 @pytest.mark.parametrize(
@@ -176,8 +176,8 @@ async def test_engines_models_and_sessions_are_suggested(inside: Inside, tmp_pat
         await house.until_shown("m9")
         assert await suggested(ada, "model", "name", "M") == ["m9"]
         (turn,) = await house.rig.turns(house.place)
-        assert await suggested(ada, "resume", "token", "") == [turn.session_id]
-        assert await suggested(eve, "resume", "token", "") == []
+        assert await suggested(ada, "resume", "id", "") == [turn.session_id]
+        assert await suggested(eve, "resume", "id", "") == []
 
 
 async def test_a_message_is_asked_about_in_a_form(inside: Inside, tmp_path: Path) -> None:

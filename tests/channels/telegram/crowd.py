@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from tests.channels.crowding import VIEWS, Crowd, Crowding, Plan
 from tests.channels.telegram.gateway_house import open_gateway
@@ -12,7 +14,15 @@ from tests.channels.telegram.server.world import Post
 REFUSED = "Too Many Requests"
 
 
-async def stream(server: Server, folder: Path, plan: Plan, *, private: int, groups: int) -> Crowd:
+async def stream(
+    server: Server,
+    folder: Path,
+    plan: Plan,
+    *,
+    private: int,
+    groups: int,
+    views: Mapping[str, Any] = VIEWS,
+) -> Crowd:
     server.flood.mode = "enforce"
     owner, crowding, world = server.person("Ada"), Crowding(plan), server.world
     people = [server.person(f"Person {number}") for number in range(private)]
@@ -39,7 +49,7 @@ async def stream(server: Server, folder: Path, plan: Plan, *, private: int, grou
         dict.fromkeys([owner, *people], "owner"),
         crowding.play,
         max_turns_at_once=len(places) + 8,
-        **VIEWS,
+        **views,
     ):
         lags = await crowding.talk(len(places), say, answered_at)
     missing = len(places) * plan.turns - len(lags)

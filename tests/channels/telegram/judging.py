@@ -11,7 +11,6 @@ from tests.channels.telegram.judge_tdlib import judge, units
 from typing_extensions import override
 
 from pilothouse.channels.telegram.payload import (
-    CALLBACK_BYTES,
     CAPTION,
     ENTITIES,
     RICH_CHARS,
@@ -26,6 +25,7 @@ from pilothouse.channels.telegram.payload import (
     Upload,
 )
 
+CALLBACK_BYTES = 64
 WORD = re.compile(r"[wc]\d{6}")
 RICH_TAGS = frozenset(
     [

@@ -9,12 +9,12 @@ from tests.channels.channel_rig import MENU
 from tests.channels.telegram.server.running import Server
 from tests.json_lines import read_whole_lines
 
-from pilothouse.channels.failures import Failures
+from pilothouse.channels.intake_queue import Failures
 from pilothouse.channels.telegram.accept import Acceptor
-from pilothouse.channels.telegram.addresses import bot_with
-from pilothouse.channels.telegram.client import BotClient
-from pilothouse.channels.telegram.poll import Backoff, Poller
+from pilothouse.channels.telegram.client import Backoff, BotClient
+from pilothouse.channels.telegram.content import bot_with
 from pilothouse.channels.telegram.receive import Happening
+from pilothouse.channels.telegram.receiver import Poller
 from pilothouse.channels.telegram.trouble import Trouble
 from pilothouse.channels.telegram.updates import UpdateJournal, UpdateQueues
 from pilothouse.core.channel import Receipt

@@ -25,10 +25,10 @@ from pilothouse.core.event import (
     Usage,
 )
 from pilothouse.core.ids import AskId, BlobHash, CallId, EngineId, TurnId
-from pilothouse.core.message import Attachment, Content
+from pilothouse.core.message import Attachment, CommandButton, Content, DoneStep
 from pilothouse.core.people import Approvers, Authority
 from pilothouse.core.view import TurnView, fold
-from pilothouse.runtime.asks.text import ask_text, is_long
+from pilothouse.runtime.asks.show import ask_text, is_long
 
 STARTED = SessionStarted(ResumeToken(EngineId("claude"), "5f0c1f7e"), "claude-opus-5-5")
 
@@ -50,20 +50,26 @@ def done(id: str, ok: bool = True) -> ToolFinished:
 
 
 def ask(kind: AskKind, title: str, payload: dict[str, Any], **more: Any) -> Ask:
-    return with_call(Ask(AskId("ask-8d2j1xq4m7zr"), kind, title, payload, hash_payload(payload), **more))
+    return with_call(
+        Ask(AskId("ask-8d2j1xq4m7zr"), kind, title, payload, hash_payload(payload), asker="Claude", **more)
+    )
 
 
 PUSH = ask(
     "approval",
     "git push --force origin main",
     {"tool": "Bash", "input": {"command": "git push --force origin main", "timeout": 5000}},
-    why="No rule decides what `git push` may do here.",
-    offers=(RuleOffer("session", "Bash(git push:*)"), RuleOffer("always", "Bash(git push:*)")),
+    why="not on your allow list: git push",
+    offers=(RuleOffer("session", "allow command git push"), RuleOffer("always", "allow command git push")),
 )
 EDIT = ask(
     "approval",
     "edit: src/app.py",
-    {"tool": "Edit", "input": {"file_path": "/srv/app/src/app.py", "old_string": "a", "new_string": "b"}},
+    {
+        "tool": "Edit",
+        "input": {"file_path": "/srv/app/src/app.py", "old_string": "a", "new_string": "b"},
+        "cwd": "/srv/app",
+    },
     preview="--- a/src/app.py\n+++ b/src/app.py\n@@ -1,2 +1,2 @@\n import os\n-a = 1\n+b = 1\n",
 )
 COLOUR = ask(
@@ -84,7 +90,9 @@ PARTS = ask(
     free_text=True,
 )
 PLAN = ask(
-    "plan", "# The plan\n\n1. Look\n2. Write\n3. Test", {"tool": "ExitPlanMode", "input": {"plan": "x"}}
+    "plan",
+    "# The plan\n\n1. Look\n2. Write\n3. Test",
+    {"tool": "ExitPlanMode", "input": {"plan": "# The plan\n\n1. Look\n2. Write\n3. Test"}},
 )
 LONG = ask(
     "approval",
@@ -129,11 +137,13 @@ VIEWS: dict[str, tuple[TurnView, float]] = {
 PAYLOAD = Attachment("ask-8d2j1xq4m7zr.json", "application/json", 7200, BlobHash("3" * 64))
 
 
-def asked(ask: Ask) -> Content:
-    """An ask as the house says it: a payload that is too long to be read goes along as a file."""
+MEMBERS = Approvers(("member",))
+
+
+def asked(ask: Ask, approvers: Approvers = MEMBERS) -> Content:
+    """An ask as the gateway sends it: a payload that is too long to be read goes along as a file."""
     files = (PAYLOAD,) if is_long(ask) else ()
-    authority = Authority(Approvers(("member",)))
-    return Content(ask_text(ask, authority), "ask", files, TurnId("turn-1"), ask=ask)
+    return Content(ask_text(ask, Authority(approvers)), "ask", files, TurnId("turn-1"), ask=ask)
 
 
 ASKS: dict[str, Ask] = {
@@ -186,6 +196,22 @@ FILES = (
 CONTENTS: dict[str, Content] = {
     "answer": Content(ANSWER, "answer", turn_id=TurnId("turn-1"), usage=Usage(0.0234, 12_345, 678)),
     "reply": Content("It is done.", "reply", reply_to="77"),
+    "list": Content(
+        "The engine is claude. There are: claude, script.",
+        "reply",
+        buttons=(CommandButton("script", "/engine script"),),
+    ),
+    "steps": Content(
+        "The tests pass again.",
+        "answer",
+        turn_id=TurnId("turn-1"),
+        steps=(
+            DoneStep("npm test", ok=False, is_command=True),
+            DoneStep("src/login.ts"),
+            DoneStep("npm test -- --watch=false", is_command=True),
+            DoneStep("docs/a_b.md"),
+        ),
+    ),
     "files": Content("Here they are.", "answer", FILES, TurnId("turn-1")),
     "nothing": Content(" \n ", "notice"),
     "too long": Content(

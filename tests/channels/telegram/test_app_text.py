@@ -52,7 +52,7 @@ def test_a_listing_is_a_block_and_a_name_turns_nothing_around() -> None:
 def test_every_letter_is_there_but_for_the_marks_of_code(text: str) -> None:
     blocks = app_blocks(text.replace("```", ""))
     said = "\n".join(plain_text(block.spans) for block in blocks if isinstance(block, Paragraph))
-    expected = re.sub(r"`([^`\n]+)`", r"\1", text.replace("```", "")).strip()
+    expected = re.sub(r"`([^`\n]+)`", r"\1", text.replace("```", "").strip())
     assert said == expected
     assert not any(
         span.url or span.marks - {"code"}

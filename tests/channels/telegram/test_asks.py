@@ -10,23 +10,14 @@ from tests.channels.any_ask import asks
 from tests.channels.telegram.judging import check
 from tests.channels.telegram.scenes import COLOUR, HIDDEN, LONG, PARTS, PLAN, PUSH, asked
 
-from pilothouse.channels.choices import decide
-from pilothouse.channels.telegram.keyboard import (
-    AskPress,
-    StopPress,
-    ask_key,
-    keyboard,
-    parse_press,
-    stop_key,
-    toggled,
-)
-from pilothouse.channels.telegram.payload import File, Keyboard, Look, Message, unpack
+from pilothouse.channels.presses import AskPress, StopPress, ask_key, decide, parse_key, stop_key
+from pilothouse.channels.telegram.payload import File, Keyboard, Look, Message, keyboard, toggled, unpack
 from pilothouse.channels.telegram.render import render, render_ask
 from pilothouse.core.ask import Ask, Decision, answer_problem, hash_payload
 from pilothouse.core.ask_view import ask_lines
 from pilothouse.core.ids import AskId, TurnId
 from pilothouse.core.people import Approvers, Authority
-from pilothouse.runtime.asks.text import ask_text
+from pilothouse.runtime.asks.show import ask_text
 
 LOOK = Look()
 AUTHORITY = Authority(Approvers(("member",)))
@@ -35,7 +26,7 @@ AUTHORITY = Authority(Approvers(("member",)))
 def pressed(buttons: Keyboard | None, label: str) -> AskPress:
     assert buttons is not None
     (found,) = [button for row in buttons.inline_keyboard for button in row if label in button.text]
-    press = parse_press(found.callback_data)
+    press = parse_key(found.callback_data)
     assert isinstance(press, AskPress)
     return press
 
@@ -53,7 +44,7 @@ def test_every_button_is_about_its_ask_and_does_something(ask: Ask) -> None:
     buttons = keyboard(ask)
     for row in buttons.inline_keyboard if buttons else ():
         for button in row:
-            press = parse_press(button.callback_data)
+            press = parse_key(button.callback_data)
             assert isinstance(press, AskPress)
             assert press.is_about(ask)
             assert not press.is_about(replace(ask, payload_hash=hash_payload({"other": 1})))
@@ -78,7 +69,7 @@ def test_without_an_offer_nothing_can_be_allowed_for_longer() -> None:
     buttons = keyboard(replace(PUSH, offers=()))
     assert buttons is not None
     labels = [button.text for row in buttons.inline_keyboard for button in row]
-    assert labels == ["Allow once", "Deny", "Deny and say why"]
+    assert labels == ["Allow once", "Deny", "Deny and say why", "Details"]
 
 
 def test_what_the_house_asks_is_allowed_or_denied_and_shows_nothing_but_its_words() -> None:
@@ -100,7 +91,7 @@ def test_a_no_can_come_alone_or_with_its_reason_to_follow() -> None:
         ("Deny", Decision("deny")),
         ("Deny and say why", Decision("deny", reason_wanted=True)),
     ):
-        press = parse_press(labels[label])
+        press = parse_key(labels[label])
         assert isinstance(press, AskPress)
         assert decide(PUSH, press) == decision
 
@@ -135,7 +126,7 @@ def test_done_with_nothing_chosen_decides_nothing() -> None:
 
 def test_a_plan_is_taken_or_sent_back() -> None:
     assert decide(PLAN, pressed(keyboard(PLAN), "Go ahead")) == Decision("allow")
-    refused = decide(PLAN, pressed(keyboard(PLAN), "Not so"))
+    refused = decide(PLAN, pressed(keyboard(PLAN), "No"))
     assert refused is not None
     assert refused.verdict == "deny"
     assert refused.text
@@ -145,7 +136,7 @@ def test_a_plan_is_taken_or_sent_back() -> None:
     st.one_of(st.text(), st.from_regex(r"a\|[a-z0-9-]{1,16}\|[0-9a-f]{12}\|[ctd]\d{0,3}(\|[0-9a-f]{1,16})?"))
 )
 def test_a_forged_key_decides_nothing_beyond_the_ask(data: str) -> None:
-    press = parse_press(data)
+    press = parse_key(data)
     if isinstance(press, AskPress):
         decision = decide(PUSH, replace(press, ask_id=PUSH.id))
         assert decision is None or decision in [
@@ -168,12 +159,12 @@ def test_a_key_that_we_did_not_write_is_nothing() -> None:
         "a|ask-1|" + "0" * 12 + "|c0|" + "f" * 60,
         "s|" + "x" * 90,
     ):
-        assert parse_press(data) is None
+        assert parse_key(data) is None
 
 
 def test_a_stop_button_names_its_turn() -> None:
-    assert parse_press(stop_key(TurnId("turn-1"))) == StopPress(TurnId("turn-1"))
-    assert parse_press(stop_key(None)) == StopPress(None)
+    assert parse_key(stop_key(TurnId("turn-1"))) == StopPress(TurnId("turn-1"))
+    assert parse_key(stop_key(None)) == StopPress(None)
 
 
 def test_a_key_longer_than_telegram_takes_is_refused_where_it_is_made() -> None:
@@ -209,6 +200,6 @@ def test_an_approval_is_shown_literally_but_for_the_fences_of_the_house() -> Non
     ask = Ask(AskId("ask-1"), "approval", "echo **x** [a](https://b.c)", {"command": command}, "0" * 64)
     (question,) = render_ask(ask, LOOK, said=ask_text(ask, AUTHORITY))
     assert isinstance(question, Message)
-    assert question.text.startswith("echo **x** [a](https://b.c)\n\n")
+    assert question.text.startswith("The engine asks: echo **x** [a](https://b.c)\n\n")
     assert command in question.text
     assert [entity.type for entity in question.entities] == ["bold", "pre"]

@@ -3,14 +3,14 @@
 import tracemalloc
 
 import pytest
+from tests.channels.telegram.posts import send_file
 from tests.channels.telegram.server.running import Server, open_server
 from tests.http.server import answer, saying, serving
 
 from pilothouse.channels.telegram import trouble
 from pilothouse.channels.telegram.client import BotClient, open_client
 from pilothouse.channels.telegram.config import Endpoint
-from pilothouse.channels.telegram.payload import DOWNLOAD_BYTES, PHOTO_BYTES, UPLOAD_BYTES
-from pilothouse.channels.telegram.shapes import Upload
+from pilothouse.channels.telegram.payload import DOWNLOAD_BYTES, PHOTO_BYTES, UPLOAD_BYTES, FileBytes
 from pilothouse.channels.telegram.wire import Message
 from pilothouse.core.secret import Secret
 
@@ -21,8 +21,8 @@ async def test_the_largest_files_that_telegram_takes_go_up_and_come_down(
     client: BotClient, server: Server
 ) -> None:
     ada = server.person()
-    up = Upload("all.bin", "application/zip", bytes(UPLOAD_BYTES))
-    assert isinstance(await client.send_file(ada.id, up), Message)
+    up = FileBytes("all.bin", "application/zip", bytes(UPLOAD_BYTES))
+    assert isinstance(await send_file(client, ada.id, up), Message)
     post = ada.document("in.bin", b"\1" * DOWNLOAD_BYTES)
     data = await client.download(post.message["document"]["file_id"])
     assert data == b"\1" * DOWNLOAD_BYTES
@@ -30,11 +30,11 @@ async def test_the_largest_files_that_telegram_takes_go_up_and_come_down(
 
 async def test_a_file_too_large_is_refused_before_anything_is_sent(client: BotClient, server: Server) -> None:
     ada = server.person()
-    over = Upload("big.bin", "application/zip", bytes(UPLOAD_BYTES + 1))
-    photo = Upload("big.png", "image/png", bytes(PHOTO_BYTES + 1))
+    over = FileBytes("big.bin", "application/zip", bytes(UPLOAD_BYTES + 1))
+    photo = FileBytes("big.png", "image/png", bytes(PHOTO_BYTES + 1))
     tries = [
-        await client.send_file(ada.id, over),
-        await client.send_file(ada.id, photo, kind="photo"),
+        await send_file(client, ada.id, over),
+        await send_file(client, ada.id, photo, kind="photo"),
     ]
     assert [type(one) for one in tries] == [trouble.TooBig] * 2
     assert server.calls == []
@@ -71,14 +71,14 @@ async def test_half_a_file_is_not_taken_for_the_whole(length: bytes) -> None:
 
 async def test_an_upload_is_copied_nowhere() -> None:
     async with open_server() as server, open_client(Endpoint(Secret("1:x"), server.url)) as client:
-        up = Upload("all.bin", "application/zip", bytes(UPLOAD_BYTES))
+        up = FileBytes("all.bin", "application/zip", bytes(UPLOAD_BYTES))
         server.faults.drop("sendDocument")
         tracemalloc.start()
         try:
             await client.call("getMe", {}, object)
             tracemalloc.reset_peak()
             before = tracemalloc.get_traced_memory()[0]
-            sent = await client.send_file(1, up)
+            sent = await send_file(client, 1, up)
             peak = tracemalloc.get_traced_memory()[1] - before
         finally:
             tracemalloc.stop()

@@ -10,11 +10,11 @@ from tests.channels.telegram.receiving_house import KeptBlobs
 from tests.channels.telegram.server.running import Server
 
 from pilothouse.channels.telegram import CHANNEL
-from pilothouse.channels.telegram.addresses import TELEGRAM
 from pilothouse.channels.telegram.channel import TelegramChannel
+from pilothouse.channels.telegram.content import TELEGRAM
 from pilothouse.core.channel import ChannelHost
 from pilothouse.core.message import Address
-from pilothouse.runtime.clock import SystemClock
+from pilothouse.runtime.ports import SystemClock
 from pilothouse.testing.channel import ChannelConformance, check_spec
 
 

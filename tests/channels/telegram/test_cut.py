@@ -6,13 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.channels.telegram.judging import check_text
 
-from pilothouse.channels.telegram.cut import cut, head
 from pilothouse.channels.telegram.markdown import parse_markdown
 from pilothouse.channels.telegram.payload import ENTITIES
-from pilothouse.channels.telegram.styled import Style, Styled, style_blocks
+from pilothouse.channels.telegram.styled import Style, Styled, cut, head, style_blocks
 from pilothouse.channels.text import utf16_units
 
-WIDTH = 36
 CHARS = st.text(alphabet="ab \n\t😀é́👩🏽‍🚀🇩🇪中\r", max_size=400)
 
 
@@ -47,7 +45,7 @@ def _solid(text: str) -> str:
 
 
 def shown(source: str, limit: int) -> list[str]:
-    return [part.text for part in cut(style_blocks(parse_markdown(source), WIDTH), limit)]
+    return [part.text for part in cut(style_blocks(parse_markdown(source)), limit)]
 
 
 def test_a_cut_falls_between_blocks_and_a_heading_stays_with_what_follows() -> None:
@@ -64,7 +62,7 @@ def test_a_cut_falls_between_items() -> None:
 
 def test_code_goes_on_in_the_next_message_with_its_language() -> None:
     source = "```python\n" + "\n".join(f"    line{n}" for n in range(20)) + "\n```"
-    parts = cut(style_blocks(parse_markdown(source), WIDTH), 100)
+    parts = cut(style_blocks(parse_markdown(source)), 100)
     assert len(parts) > 1
     for part in parts:
         (entity,) = part.entities
@@ -74,7 +72,7 @@ def test_code_goes_on_in_the_next_message_with_its_language() -> None:
 
 def test_of_many_marks_the_plain_ones_go_and_every_link_stays() -> None:
     source = " ".join(f"*i{n}* [l{n}](https://example.com/{n})" for n in range(150))
-    parts = cut(style_blocks(parse_markdown(source), WIDTH), 4096)
+    parts = cut(style_blocks(parse_markdown(source)), 4096)
     assert all(len(part.entities) <= ENTITIES for part in parts)
     urls = [entity.url for part in parts for entity in part.entities if entity.type == "text_link"]
     assert urls == [f"https://example.com/{n}" for n in range(150)]

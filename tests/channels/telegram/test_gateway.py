@@ -8,12 +8,13 @@ import anyio
 import pytest
 from tests.channels.channel_rig import MENU, LateBlobs
 from tests.channels.plays import asks, slow
-from tests.channels.telegram.gateway_house import config_for, open_gateway
+from tests.channels.telegram.gateway_house import config_for, open_gateway, role_id
 from tests.channels.telegram.server.people import Person
 from tests.channels.telegram.server.running import Server
 from tests.ports import hold_port
 from tests.runtime.puppet import Strings, echo, until_interrupted
 from tests.runtime.rig import only_alive
+from tests.runtime.test_approvals import refusals
 
 from pilothouse.channels.telegram.config import WebhookConfig
 from pilothouse.core.ask import Ask, Decision, Option
@@ -23,8 +24,7 @@ from pilothouse.core.people import OWNERS, Role
 from pilothouse.core.secret import Secret
 from pilothouse.core.trigger import Trigger
 from pilothouse.runtime.admission import offer_pairing
-from pilothouse.runtime.clock import SystemClock
-from pilothouse.runtime.ports import StoreBlobs
+from pilothouse.runtime.ports import StoreBlobs, SystemClock
 
 pytestmark = pytest.mark.anyio
 
@@ -61,7 +61,7 @@ async def test_a_stranger_starts_no_turn(server: Server, tmp_path: Path) -> None
 
 @pytest.mark.parametrize(
     ("button", "verdict", "line"),
-    [("Allow once", "allow", "Run make? · allowed, by Ada"), ("Deny", "deny", "Run make? · denied, by Ada")],
+    [("Allow once", "allow", "Allowed by Ada: Run make?"), ("Deny", "deny", "Denied by Ada: Run make?")],
 )
 async def test_an_approval_is_given_by_a_button_and_says_who_gave_it(
     server: Server, tmp_path: Path, button: str, verdict: str, line: str
@@ -72,11 +72,30 @@ async def test_an_approval_is_given_by_a_button_and_says_who_gave_it(
         ada.say("build it")
         post = await house.until_shown(ada.id, "Run make?")
         query = ada.press(post, button)
-        assert {"allow": "allowed", "deny": "denied"}[verdict] in await house.until_toast(query)
+        assert {"allow": "Allowed", "deny": "Denied"}[verdict] in await house.until_toast(query)
         await house.until(lambda: line in post.text)
         assert post.buttons == {}
         await house.until(lambda: heard)
         assert heard[0].verdict == verdict
+
+
+async def test_a_typed_yes_answers_and_details_are_a_button_away(server: Server, tmp_path: Path) -> None:
+    ada, heard = server.person("Ada"), list[Decision]()
+    payload = {"tool": "Bash", "input": {"command": "npm test", "description": "Run the tests"}}
+    ask = Ask(AskId("a"), "approval", "npm test", payload)
+    async with open_gateway(server, tmp_path, {ada: "owner"}, asks(ask, heard)) as house:
+        ada.say("build it")
+        post = await house.until_shown(ada.id, "Puppet wants to run npm test")
+        assert "Run the tests" not in post.text and post.text.count("npm test") == 1
+        assert list(post.buttons) == ["Allow once", "Deny", "Deny and say why", "Details"]
+        ada.press(post, "Details")
+        await house.until_shown(ada.id, "Run the tests")
+        ada.say("not yet")
+        await house.until_shown(ada.id, "I'm waiting for your answer above")
+        ada.say("yes")
+        await house.until(lambda: heard)
+        assert (heard[0].verdict, heard[0].remember) == ("allow", "once")
+        await house.until(lambda: post.text == "Allowed by Ada: npm test")
 
 
 async def test_a_press_changes_the_question_once(server: Server, tmp_path: Path) -> None:
@@ -87,7 +106,7 @@ async def test_a_press_changes_the_question_once(server: Server, tmp_path: Path)
         await house.rig.until(lambda tx: not tx.outbox.channels_waiting())
         deny = post.buttons["Deny"]
         ada.press(post, "Allow once")
-        await house.until(lambda: "allowed, by Ada" in post.text)
+        await house.until(lambda: "Allowed by Ada" in post.text)
         assert "Already answered" in await house.until_toast(ada.forge(post, deny))
         ada.say("and now")  # what somebody does in a chat is taken one after another
         await house.until_shown(ada.id, "you said: and now")
@@ -102,11 +121,11 @@ async def test_a_no_with_a_reason_reaches_the_engine_with_it(server: Server, tmp
         ada.say("build it")
         post = await house.until_shown(ada.id, "Run make?")
         ada.press(post, "Deny and say why")
-        await house.until_shown(ada.id, "Why not?")
+        await house.until_shown(ada.id, "Why?")
         ada.say("use ninja")
         await house.until(lambda: heard)
         assert (heard[0].verdict, heard[0].text) == ("deny", "use ninja")
-        await house.until(lambda: "denied" in post.text and not post.buttons)
+        await house.until(lambda: "Denied" in post.text and not post.buttons)
 
 
 async def test_several_options_are_chosen_and_then_done(server: Server, tmp_path: Path) -> None:
@@ -123,7 +142,7 @@ async def test_several_options_are_chosen_and_then_done(server: Server, tmp_path
         ada.press(post, "Done (2 chosen)")
         await house.until(lambda: heard)
         assert heard[0].options == ("r", "b")
-        await house.until(lambda: "Red, Blue, by Ada" in post.text)
+        await house.until(lambda: "Answered by Ada: Red, Blue" in post.text)
 
 
 async def test_boxes_that_are_ticked_faster_than_they_are_drawn_are_all_ticked(
@@ -185,6 +204,7 @@ async def test_only_who_may_answer_does_and_the_other_is_told_alone(server: Serv
             assert "may not" in await house.until_toast(query)
             assert server.called("answerCallbackQuery")[-1].params["show_alert"]
         assert heard == []
+        assert await refusals(house.rig) == [(role_id(bob), "foreign"), (role_id(eve), "foreign")]
         assert "Allow once" in post.buttons
         ada.press(post, "Allow once")
         await house.until(lambda: heard)
@@ -203,15 +223,13 @@ async def test_what_a_member_may_not_allow_in_private_is_allowed_in_the_owners_c
         bob.say("build it")
         theirs = await house.until_button(bob.id, "Allow once")
         ours = await house.until_button(ada.id, "Allow once")
-        for post in (theirs, ours):
-            assert (
-                f"For Bob (telegram:{bob.id}), in their own chat. Asked: Ada (telegram:{ada.id})."
-                in post.text
-            )
+        assert "Only an owner may answer.\nAlso sent to: Ada." in theirs.text
+        assert "From Bob’s telegram chat." in ours.text
+        assert "Also sent to" not in ours.text and "may answer" not in ours.text, "she is the one"
         ada.press(ours, "Allow once")
         await house.until(lambda: heard)
         for post in (theirs, ours):
-            await house.until(lambda post=post: "Run make? · allowed, by Ada" in post.text)
+            await house.until(lambda post=post: "Allowed by Ada: Run make?" in post.text)
 
 
 async def test_forged_buttons_change_nothing(server: Server, tmp_path: Path) -> None:
@@ -238,6 +256,8 @@ async def test_forged_buttons_change_nothing(server: Server, tmp_path: Path) -> 
                 "This has already ended.",
             )
         assert heard == []
+        audited = [why for _, why in await refusals(house.rig)]
+        assert audited == ["unknown", "unknown", "forged", "unknown", "forged", "unknown"]
         ada.press(post, "Allow once")
         await house.until(lambda: heard)
 
@@ -255,7 +275,7 @@ async def test_what_is_too_long_to_be_read_is_a_file_and_its_buttons_go_away_too
         )
         assert server.called("sendDocument")
         ada.press(post, "Allow once")
-        await house.until_shown(ada.id, "allowed, by Ada")
+        await house.until_shown(ada.id, "Allowed by Ada")
         await house.until(lambda: not any(p.buttons for p in server.world.shown(ada.id)))
 
 
@@ -442,7 +462,7 @@ async def test_a_stop_does_not_wait_for_a_file_that_is_still_fetched(server: Ser
         await house.until(held.arrived.is_set)
         ada.say("/stop")
         await house.until_shown(
-            ada.id, "Stopping. A message whose file is still on its way begins when that is here."
+            ada.id, "Stopping. A message whose file is still downloading runs when it is complete."
         )
         held.release()
         await house.until_shown(ada.id, "you said: and this")
@@ -457,7 +477,7 @@ async def test_a_stop_takes_back_a_message_whose_file_is_still_fetched(
         ada.document("big.bin", b"x", "look at this")
         await house.until(held.arrived.is_set)
         ada.say("/stop")
-        await house.until_shown(ada.id, "Stopped before it began, while its file was still on its way.")
+        await house.until_shown(ada.id, "Stopped before it began, while its file was downloading.")
         ada.say("something else")
         await house.until_shown(ada.id, "you said: something else")
         held.release()
@@ -477,7 +497,7 @@ async def test_a_stop_takes_back_what_was_said_behind_a_file_and_not_what_is_sai
         server.world.now = lambda: now + 2
         ada.say("/stop")
         ada.say("something else")
-        await house.until_shown(ada.id, "Stopped before it began: it was said before the last /stop.")
+        await house.until_shown(ada.id, "Not run: it was sent before the last /stop.")
         await house.until_shown(ada.id, "you said: something else")
         held.release()
         assert [turn.prompt.text for turn in house.rig.engine.turns] == ["something else"]
@@ -563,7 +583,7 @@ async def test_a_message_during_a_turn_waits_and_its_sender_is_told(server: Serv
         ada.say("first")
         await house.rig.until_live(place(ada.id), "running")
         ada.say("second")
-        told = await house.until_shown(ada.id, "Still working")
+        told = await house.until_shown(ada.id, "still busy")
         assert told.silent
         ada.say("/stop")
         await house.until_shown(ada.id, "you said: second")

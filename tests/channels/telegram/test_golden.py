@@ -12,7 +12,7 @@ from pilothouse.channels.telegram.progress import render_view
 from pilothouse.channels.telegram.render import render
 
 SCENES = dict(scenes())
-LOOKS = (Look(), Look(rich=True), Look(commands=False, table_width=10, parts=1))
+LOOKS = (Look(), Look(rich=True), Look(parts=1))
 
 
 @pytest.mark.parametrize("name", SCENES)

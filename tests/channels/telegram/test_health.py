@@ -14,15 +14,9 @@ from tests.channels.telegram.server.running import Server
 from tests.channels.telegram.test_troubles import Alone, alone
 
 from pilothouse.channels.outage import LONGEST_S, LOUD_S
-from pilothouse.channels.telegram.addresses import TELEGRAM
+from pilothouse.channels.telegram.client import CALM_S, LOUD_AFTER, OTHER_HOOK, OTHER_POLLER, Backoff
 from pilothouse.channels.telegram.config import TelegramConfig, WebhookConfig
-from pilothouse.channels.telegram.poll import (
-    CALM_S,
-    LOUD_AFTER,
-    OTHER_HOOK,
-    OTHER_POLLER,
-    Backoff,
-)
+from pilothouse.channels.telegram.content import TELEGRAM
 from pilothouse.channels.telegram.trouble import (
     Conflict,
     NetworkDown,
@@ -32,8 +26,8 @@ from pilothouse.channels.telegram.trouble import (
     Unauthorized,
 )
 from pilothouse.channels.telegram.webhook import LOOK_EVERY_S
-from pilothouse.core.channel_status import health_of
 from pilothouse.core.secret import Secret
+from pilothouse.runtime.channel_status import health_of
 from pilothouse.testing.clock import FakeClock
 
 pytestmark = pytest.mark.anyio

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-PURE = ("", ".config", ".progress", ".render", ".shapes", ".trouble", ".wire")
+PURE = ("", ".config", ".progress", ".render", ".trouble", ".wire")
 
 
 def loaded_by(code: str) -> set[str]:

@@ -10,8 +10,7 @@ from tests.channels.crash_sample import check_a_sample
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
-@pytest.mark.parametrize("verdict", ["allow", "deny"])
 def test_a_kill_at_any_point_leaves_five_chats_answered_and_nothing_twice_unmarked(
-    judge_folder: Path, verdict: str
+    judge_folder: Path,
 ) -> None:
-    check_a_sample("telegram", judge_folder, verdict)
+    check_a_sample("telegram", judge_folder, "allow")

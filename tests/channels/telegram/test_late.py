@@ -80,7 +80,7 @@ async def test_an_edit_of_one_piece_keeps_the_others(server: Server, tmp_path: P
         ada.say("first")
         await house.rig.until_live(place, "running")
         posts = ada.paste(TEXT)
-        await house.until_shown(ada.id, "Still working")
+        await house.until_shown(ada.id, "still busy")
         ada.edit(posts[which], posts[which].message["text"].replace("word ", "WORD ", 1))
         await house.until_shown(ada.id, "Changed")
         (row,) = await house.rig.store.read(lambda tx: tx.inbox.waiting(place))
@@ -91,14 +91,13 @@ async def test_an_edit_of_one_piece_keeps_the_others(server: Server, tmp_path: P
         await house.rig.until_idle()
 
 
-async def test_forwards_that_come_soon_after_their_comment_are_one_message_with_it(
+async def test_forwards_that_come_with_their_comment_are_one_message_with_it(
     server: Server, tmp_path: Path
 ) -> None:
     ada, bob = server.person("Ada"), server.person("Bob")
     config = config_for(server, forward_wait_s=5.0)
     async with open_gateway(server, tmp_path, {ada: "owner"}, echo, echo, config=config) as house:
         ada.say("Summarise these")
-        await house.until(lambda: not server.world.pending)
         for number in (1, 2):
             ada.say(f"news {number}", forwarded_from=bob)
         await house.until(lambda: not server.world.pending)

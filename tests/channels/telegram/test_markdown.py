@@ -13,8 +13,8 @@ from pilothouse.channels.telegram.markdown import parse_markdown
 from pilothouse.channels.telegram.styled import Styled, style_blocks
 
 
-def style(source: str, width: int = 36) -> Styled:
-    return style_blocks(parse_markdown(source), width)
+def style(source: str) -> Styled:
+    return style_blocks(parse_markdown(source))
 
 
 def marks(source: str) -> list[tuple[str, str]]:
@@ -94,8 +94,8 @@ def test_a_narrow_table_is_set_in_columns_and_wide_letters_count_twice() -> None
 
 
 def test_a_table_too_wide_for_a_phone_is_told_row_by_row() -> None:
-    table = "| Name | What it does |\n|---|---|\n| a | this and that, at some length |\n| b | |"
-    assert style(table, 30).text == ("• Name: a\n  What it does: this and that, at some length\n• Name: b")
+    table = "| Name | What it does |\n|---|---|\n| a | this and that, and at some length |\n| b | |"
+    assert style(table).text == ("• Name: a\n  What it does: this and that, and at some length\n• Name: b")
 
 
 def test_cells_beyond_the_head_are_kept() -> None:
@@ -107,7 +107,7 @@ def test_a_link_in_a_table_stays_a_link() -> None:
 
 
 def test_a_column_without_values_keeps_its_name() -> None:
-    assert "Name: –" in style("| Name | A column that is far too wide |\n|---|---|\n| | y |", 20).text
+    assert "Name: –" in style("| Name | A column that is by far too wide |\n|---|---|\n| | y |").text
 
 
 @pytest.mark.parametrize("url", GOOD_LINKS)

@@ -9,7 +9,7 @@ from tests.channels.telegram.gateway_house import config_for, open_gateway
 from tests.channels.telegram.server.running import Server
 from tests.channels.telegram.test_troubles import alone
 
-from pilothouse.channels.telegram.receiver import group_greeting
+from pilothouse.channels.telegram.account import group_greeting
 from pilothouse.channels.telegram.wire import Me
 from pilothouse.cli.status import look, render_status
 from pilothouse.core.ids import ConversationId, MessageId

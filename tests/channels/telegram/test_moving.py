@@ -56,7 +56,7 @@ async def test_an_approval_that_was_open_is_given_in_the_new_group(server: Serve
         again = await house.until_button(moved.id, "Allow once")
         ada.press(again, "Allow once")
         await house.until_shown(moved.id, "It was allow.")
-        await house.until_shown(moved.id, "Run make? · allowed, by Ada")
+        await house.until_shown(moved.id, "Allowed by Ada: Run make?")
 
 
 async def test_a_move_that_only_a_refusal_tells_of_moves_the_conversation_too(

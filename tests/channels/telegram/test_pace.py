@@ -21,13 +21,17 @@ class Telegram:
     """Counts what arrives, as Telegram publishes its limits; a request arrives somewhere between start and answer."""
 
     arrived: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    finals: dict[str, float] = field(default_factory=dict)
     everything: list[float] = field(default_factory=list)
     forbidden_until: dict[str, float] = field(default_factory=dict)
 
-    def arrive(self, chat: str, at: float, *, group: bool) -> None:
+    def arrive(self, chat: str, at: float, *, kind: Kind, group: bool) -> None:
         assert at >= self.forbidden_until.get(chat, 0.0), "retry_after was not obeyed"
         seen = self.arrived[chat]
-        assert not seen or at - seen[-1] >= 1.0 - 1e-6, "two in one second in one chat"
+        last = self.finals.get(chat, -9.0) if kind == "final" else seen[-1] if seen else -9.0
+        assert at - last >= 1.0 - 1e-6, "two in one second in one chat; only a final may follow a view sooner"
+        if kind == "final":
+            self.finals[chat] = at
         if group:
             assert sum(old > at - 60 for old in seen) < 20, "more than 20 a minute in a group"
         assert sum(old > at - 1 for old in self.everything) < 30, "more than 30 a second"
@@ -80,7 +84,7 @@ class Play:
         takes_s = self.rng.uniform(0.0, self.latest_s)
         arrives_at = self.now + self.rng.uniform(0.0, takes_s)
         chat = str(request.chat)
-        self.telegram.arrive(chat, arrives_at, group=request.group)
+        self.telegram.arrive(chat, arrives_at, kind=request.kind, group=request.group)
         if self.rng.random() >= self.refuse:
             return self.now + takes_s, "done", 0.0
         after_s = float(self.rng.randint(1, 20))
@@ -163,6 +167,20 @@ def test_a_hot_chat_does_not_slow_another(rng: random.Random, burst: int) -> Non
     play.run(sorted(hot + calm, key=lambda offer: offer[0]), until=60.0)
     (delay,) = [at - 10.0 for at, r in play.finals() if r.chat == "p2"]
     assert delay <= 0.1 + 1e-6
+
+
+def test_a_final_does_not_wait_for_the_view_before_it_and_a_view_waits_for_the_final() -> None:
+    pacer, view = Pacer(), request("view", "p1", 1)
+    pacer.offer(view, 0.0)
+    assert pacer.next(0.0) is view
+    final = request("final", "p1")
+    pacer.offer(final, 0.1)
+    assert pacer.next(0.1) is None, "one request of a chat is in flight at a time"
+    pacer.done(view, 0.2)
+    assert pacer.next(0.2) is final
+    pacer.done(final, 0.3)
+    pacer.offer(request("view", "p1", 2), 0.3)
+    assert (pacer.next(0.4), pacer.wake_at(0.4)) == (None, 1.3)
 
 
 def test_a_refused_chat_waits_exactly_as_long_as_it_was_told_and_nobody_else_does() -> None:

@@ -118,6 +118,6 @@ async def test_one_that_breaks_while_it_sends_lets_the_next_go() -> None:
         async with sender.gate.slot(Request("p1", "view", key="v", body="x")):
             raise RuntimeError
     async with anyio.create_task_group() as group:
-        sender.start(group, "final", "a")
+        sender.start(group, "view", "a")
         await sender.clock.advance(5.0)
     assert sender.went == [(1.0, "a")]

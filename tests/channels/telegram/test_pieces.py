@@ -17,9 +17,9 @@ from tests.channels.telegram.receiving_house import KeptBlobs
 from tests.runtime.rig import Rig, open_rig
 
 from pilothouse.channels.telegram.accept import Acceptor
-from pilothouse.channels.telegram.addresses import TELEGRAM, bot_with
 from pilothouse.channels.telegram.client import open_client
 from pilothouse.channels.telegram.config import Endpoint
+from pilothouse.channels.telegram.content import TELEGRAM, bot_with
 from pilothouse.channels.telegram.pieces import QUIET_S, SeenUpdate, gather, place_of
 from pilothouse.channels.telegram.receive import Happening, Said, translate
 from pilothouse.channels.telegram.wire import Chat, Entity, Me, Message, Update, User
@@ -29,7 +29,7 @@ from pilothouse.core.people import People
 from pilothouse.core.secret import Secret
 from pilothouse.core.store import Tx
 from pilothouse.core.trigger import Trigger
-from pilothouse.runtime.clock import SystemClock
+from pilothouse.runtime.ports import SystemClock
 
 BOT = bot_with(Me(4_242_424, is_bot=True, first_name="Pilot", username="pilot_test_bot"), MENU)
 ADA = User(7, first_name="Ada")

@@ -36,7 +36,7 @@ def message(
         message_thread_id=thread,
         is_topic_message=thread is not None,
         reply_to_message=None if reply_to is None else Message(reply_to, Chat(chat, kind)),
-        forward_origin=Origin("user", sender_user=User(99, first_name="B")) if forwarded else None,
+        forward_origin=Origin(sender_user=User(99, first_name="B")) if forwarded else None,
     )
     return Update(number, said)
 
@@ -103,17 +103,16 @@ def test_forwards_belong_to_the_comment_before_them_and_wait_for_nobody() -> Non
     assert gather(seen(album), QUIET_S).ready == (tuple(album),)
 
 
-def test_a_text_waits_for_forwards_and_a_command_or_a_picture_does_not() -> None:
+def test_a_plain_message_waits_for_nothing_and_a_forward_waits_for_more_of_them() -> None:
+    for plain in (message("hello"), message("/status"), message()):
+        assert gather(seen([plain]), 0.0, 0.3).ready == ((plain,),)
     comment, forward = message("Summarise these"), message("a", forwarded=True)
-    first = gather(seen([comment]), 0.1, 0.3)
+    first = gather(seen([comment, forward]), 0.1, 0.3)
     assert (first.ready, first.wait_s) == ((), 0.3 - 0.1)
-    bits = [*seen([comment]), SeenUpdate(forward, 0.2)]
+    later = message("b", forwarded=True)
+    bits = [*seen([comment, forward]), SeenUpdate(later, 0.2)]
     assert gather(bits, 0.4, 0.3).ready == ()
-    assert gather(bits, 0.5, 0.3).ready == ((comment, forward),)
-    for alone in (message("/status"), message()):
-        assert gather(seen([alone]), 0.0, 0.3).ready == ((alone,),)
-    texts = [message("one"), message("two")]
-    assert gather(seen(texts), 0.0, 0.3).ready == ((texts[0],),), "who goes on has finished what was before"
+    assert gather(bits, 0.5, 0.3).ready == ((comment, forward, later),)
 
 
 def test_somebody_elses_words_do_not_tear_an_album_apart_and_wait_behind_it() -> None:

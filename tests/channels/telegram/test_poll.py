@@ -11,10 +11,11 @@ from tests.channels.telegram.receiving_house import House, Moody, Slow, Strict, 
 from tests.channels.telegram.rival import conflicts, rival
 from tests.channels.telegram.server.running import Server
 
-from pilothouse.channels.failures import NOT_TAKEN
+from pilothouse.channels.intake_queue import NOT_TAKEN
+from pilothouse.channels.telegram.client import CALM_S, LOUD_AFTER
 from pilothouse.channels.telegram.pieces import QUIET_S
-from pilothouse.channels.telegram.poll import CALM_S, LOUD_AFTER, Poller
 from pilothouse.channels.telegram.receive import Happening, Pressed
+from pilothouse.channels.telegram.receiver import Poller
 from pilothouse.channels.telegram.updates import AT_ONCE
 from pilothouse.core.channel import Receipt
 from pilothouse.core.errors import StoreError, StoreUnavailable

@@ -8,12 +8,12 @@ import anyio
 import pytest
 from tests.channels.telegram.scenes import PARTS
 
-from pilothouse.channels.button_keys import Act
-from pilothouse.channels.presses import ENDED
+from pilothouse.channels.presses import ENDED, NOT_YOURS, Act, ask_key, command_key, stop_key
+from pilothouse.channels.telegram.accept import Presses
 from pilothouse.channels.telegram.client import BotClient
-from pilothouse.channels.telegram.keyboard import ask_key, stop_key
-from pilothouse.channels.telegram.presses import Presses
+from pilothouse.channels.telegram.payload import Look, unpack
 from pilothouse.channels.telegram.receive import Pressed, Stopped
+from pilothouse.channels.telegram.render import render
 from pilothouse.channels.telegram.sender import Sender
 from pilothouse.channels.telegram.wire import (
     Button,
@@ -25,10 +25,10 @@ from pilothouse.channels.telegram.wire import (
     User,
 )
 from pilothouse.core.ask import AskRow
-from pilothouse.core.channel import Desk
+from pilothouse.core.channel import Desk, Receipt
 from pilothouse.core.errors import StoreError
 from pilothouse.core.ids import ChannelId, ConversationId, SessionId, TurnId, UserId
-from pilothouse.core.message import Address, Author
+from pilothouse.core.message import Address, Author, CommandButton, Content, MessageRef
 from pilothouse.testing.desk import ScriptedDesk
 
 pytestmark = pytest.mark.anyio
@@ -131,3 +131,32 @@ async def test_a_stop_of_no_draft_at_all_stops_nothing() -> None:
     desk, telegram = ScriptedDesk(), Telegram()
     await presses_at(desk, telegram).stopped(Stopped(DraftStopped(Chat(1), "seven")), CHAT)
     assert (desk.commands, desk.queries, telegram.logged) == ([], [], ["telegram.stop_unknown"])
+
+
+async def test_a_button_runs_its_command_where_its_message_is() -> None:
+    """Telegram names no topic for an old message; the desk knows it."""
+    desk, telegram = ScriptedDesk(), Telegram()
+    topic = Address(ChannelId("telegram"), "1", "5")
+    desk.stands[MessageRef(CHAT, "7")] = topic
+    query = CallbackQuery("q1", User(1), Message(7, Chat(1)), command_key("/engine claude"))
+    await presses_at(desk, telegram).pressed(Pressed(query, ADA, CHAT))
+    (command,) = desk.commands
+    assert (command.address, command.by, command.line) == (topic, ADA, "/engine claude")
+    assert (command.native_id, telegram.toasts) == ("press:q1", [""])
+
+
+async def test_a_command_that_is_refused_says_so_in_the_toast() -> None:
+    desk, telegram = ScriptedDesk(), Telegram()
+    desk.receipts.append(Receipt("refused"))
+    query = CallbackQuery("q1", User(1), Message(7, Chat(1)), command_key("/engine claude"))
+    await presses_at(desk, telegram).pressed(Pressed(query, ADA, CHAT))
+    assert telegram.toasts == [NOT_YOURS]
+
+
+def test_a_list_has_a_button_for_every_command_that_fits_into_one() -> None:
+    buttons = (CommandButton("claude", "/engine claude"), CommandButton("far", f"/bind {'x' * 70}"))
+    (part,) = render(Content("Which?", "reply", buttons=buttons), Look())
+    markup = unpack(part).reply_markup
+    assert markup is not None
+    shown = [(button.text, button.callback_data) for row in markup.inline_keyboard for button in row]
+    assert shown == [("claude", "c|/engine claude")]

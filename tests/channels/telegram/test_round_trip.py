@@ -7,18 +7,19 @@ from typing import Any
 
 from tests.channels.channel_rig import MENU
 from tests.channels.telegram.conftest import connect
+from tests.channels.telegram.posts import send_message
 from tests.channels.telegram.receiving_house import KeptBlobs
 from tests.channels.telegram.server.people import Person
 from tests.channels.telegram.server.running import Server
 from tests.runtime.puppet import PuppetEngine, echo
 from tests.runtime.rig import Rig, open_rig
 
-from pilothouse.channels.failures import Failures
+from pilothouse.channels.intake_queue import Failures
 from pilothouse.channels.telegram.accept import Acceptor
-from pilothouse.channels.telegram.addresses import TELEGRAM, bot_with, chat_of
-from pilothouse.channels.telegram.client import BotClient
-from pilothouse.channels.telegram.poll import Backoff, Poller
+from pilothouse.channels.telegram.client import Backoff, BotClient
+from pilothouse.channels.telegram.content import TELEGRAM, bot_with, chat_of
 from pilothouse.channels.telegram.receive import Happening
+from pilothouse.channels.telegram.receiver import Poller
 from pilothouse.channels.telegram.trouble import Trouble
 from pilothouse.channels.telegram.updates import UpdateJournal, UpdateQueues
 from pilothouse.core.channel import Desk
@@ -26,7 +27,7 @@ from pilothouse.core.ids import UserId
 from pilothouse.core.message import Address, Content, MessageRef, Part
 from pilothouse.core.people import People
 from pilothouse.core.trigger import Trigger
-from pilothouse.runtime.clock import SystemClock
+from pilothouse.runtime.ports import SystemClock
 
 
 class BareChannel:
@@ -65,7 +66,7 @@ class BareChannel:
 
     async def send(self, address: Address, part: Part) -> MessageRef:
         chat_id, thread_id = chat_of(address)
-        sent = await self._client.send_message(chat_id, part.text, thread_id=thread_id)
+        sent = await send_message(self._client, chat_id, part.text, thread=thread_id)
         assert not isinstance(sent, Trouble), sent
         return MessageRef(address, str(sent.message_id))
 

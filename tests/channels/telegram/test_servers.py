@@ -6,9 +6,9 @@ from tests.http.server import answer, said_with, saying, serving, tunnelling
 from tests.ports import hold_port
 
 from pilothouse.channels.telegram.client import open_client
-from pilothouse.channels.telegram.config import Endpoint, TelegramConfig, problem, without_login
+from pilothouse.channels.telegram.config import Endpoint, TelegramConfig, problem
 from pilothouse.channels.telegram.trouble import NetworkDown, NotTelegram, Trouble
-from pilothouse.core.secret import Secret
+from pilothouse.core.secret import Secret, without_login
 
 TOKEN = Secret("1:x")
 ME = answer(b'{"ok":true,"result":{"id":1,"is_bot":true,"first_name":"b","username":"b_bot"}}')

@@ -13,9 +13,8 @@ from tests.http.server import Visits, answer, serving
 from pilothouse.channels.telegram.api import REST_S, Api, open_api
 from pilothouse.channels.telegram.client import CALL_S, BotClient
 from pilothouse.channels.telegram.config import Endpoint
-from pilothouse.channels.telegram.payload import DOWNLOAD_BYTES
+from pilothouse.channels.telegram.payload import DOWNLOAD_BYTES, FileBytes
 from pilothouse.channels.telegram.sender import GATE_S
-from pilothouse.channels.telegram.shapes import Upload
 from pilothouse.channels.telegram.trouble import NetworkDown
 from pilothouse.core.channel import MIN_BYTES_PER_S
 from pilothouse.core.ids import EngineId
@@ -24,7 +23,7 @@ from pilothouse.runtime.settings import Settings
 
 HASTY_S = 0.01
 LATE_S = 0.2
-FILE = {"file": Upload("a.bin", "application/zip", bytes(MIN_BYTES_PER_S))}
+FILE = {"file": FileBytes("a.bin", "application/zip", bytes(MIN_BYTES_PER_S))}
 """So much as a slow line carries in a second; this machine's buffers take it at once."""
 
 

@@ -37,7 +37,7 @@ async def test_a_stop_in_a_chat_that_must_wait_is_seen_after_a_restart(
         await house.rig.until_ended(1, place)
     async with open_gateway(server, tmp_path, {ada: "owner"}, alive=only_alive("nobody")) as house:
         await house.until(lambda: progress.deleted)
-        await house.until(lambda: not question.buttons and "Run make? · withdrawn" in question.text)
+        await house.until(lambda: not question.buttons and "No longer open" in question.text)
         await house.until_shown(group.id, "Stopped.")
         await house.rig.until_idle()
         assert sum("Run make?" in text for text in server.world.texts(group.id)) == 1

@@ -4,12 +4,13 @@ import logging
 from urllib.parse import quote
 
 import pytest
+from tests.channels.telegram.posts import send_file
 from tests.channels.telegram.server.running import TOKEN, Server
 from tests.ports import hold_port
 
 from pilothouse.channels.telegram.client import BotClient, open_client
 from pilothouse.channels.telegram.config import Endpoint
-from pilothouse.channels.telegram.shapes import Upload
+from pilothouse.channels.telegram.payload import FileBytes
 from pilothouse.channels.telegram.trouble import Trouble
 from pilothouse.core.secret import Secret
 
@@ -24,7 +25,7 @@ async def everything_that_may_log(client: BotClient, server: Server) -> list[obj
     faults = server.faults
     results: list[object] = [
         await client.get_me(),
-        await client.send_file(ada.id, Upload("a.txt", "text/plain", b"x")),
+        await send_file(client, ada.id, FileBytes("a.txt", "text/plain", b"x")),
         await client.download(file_id),
         await client.get_updates(0, timeout_s=0),
     ]

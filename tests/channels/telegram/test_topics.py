@@ -13,7 +13,7 @@ from tests.runtime.puppet import echo, until_interrupted
 from pilothouse.core.channel import CanOpenThread
 from pilothouse.core.ids import ConversationId
 from pilothouse.core.people import Grant
-from pilothouse.core.queue import notes_lane
+from pilothouse.core.queue import notes_waitlist
 
 pytestmark = pytest.mark.anyio
 
@@ -103,7 +103,7 @@ async def test_a_reaction_in_a_topic_is_a_note_for_that_topic(
         await house.rig.until_idle()  # what we sent is known by its number
         ada.react(answer if whose == "ours" else said, "👍")
         in_topic = ConversationId(f"telegram:{ada.id}#{topic.thread_id}")
-        await house.rig.until(lambda tx: tx.inbox.waiting(notes_lane(in_topic)))
+        await house.rig.until(lambda tx: tx.inbox.waiting(notes_waitlist(in_topic)))
         ada.say("build the house")
         await house.until_shown(ada.id, "you said: build the house")
         ada.say("and now", topic=topic)

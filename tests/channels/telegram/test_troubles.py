@@ -17,16 +17,16 @@ from tests.runtime.rig import open_rig
 
 from pilothouse.channels.memory import MEMORY, MemoryChannel
 from pilothouse.channels.telegram import CHANNEL
-from pilothouse.channels.telegram.addresses import TELEGRAM
 from pilothouse.channels.telegram.channel import TelegramChannel
 from pilothouse.channels.telegram.config import TelegramConfig, WebhookConfig
+from pilothouse.channels.telegram.content import TELEGRAM
 from pilothouse.channels.telegram.payload import AS_FILE
 from pilothouse.core.channel import ChannelHealth, ChannelHost, MenuCommand
-from pilothouse.core.channel_status import health_of
 from pilothouse.core.errors import Rejected, TryLater, Unconfirmed, WantsPlainer
 from pilothouse.core.message import AGAIN_MARK, Address, Content
 from pilothouse.core.secret import Secret
 from pilothouse.core.trigger import Trigger
+from pilothouse.runtime.channel_status import health_of
 from pilothouse.testing.clock import FakeClock
 from pilothouse.testing.desk import ScriptedDesk
 

@@ -9,7 +9,7 @@ from tests.channels.telegram.gateway_house import open_gateway
 from tests.channels.telegram.server.running import Server
 from tests.runtime.puppet import until_interrupted
 
-from pilothouse.channels.telegram.addresses import TELEGRAM
+from pilothouse.channels.telegram.content import TELEGRAM
 from pilothouse.core.channel import CanType
 from pilothouse.core.errors import TryLater
 from pilothouse.core.ids import ConversationId

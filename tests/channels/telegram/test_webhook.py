@@ -2,19 +2,21 @@
 
 import socket
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import anyio
 import pytest
 from tests.channels.telegram.server.running import Server
 
 from pilothouse.channels.telegram.client import BotClient
-from pilothouse.channels.telegram.webhook import BODY_BYTES, CONNECTIONS, WebhookAddress, open_webhook
+from pilothouse.channels.telegram.config import WebhookConfig
+from pilothouse.channels.telegram.webhook import BODY_BYTES, open_webhook
 from pilothouse.channels.telegram.wire import Arrived, read_update
 from pilothouse.core.secret import Secret
+from pilothouse.http.server import CONNECTIONS
 
 SECRET = "s3cret-canary"
-ADDRESS = WebhookAddress(Secret(SECRET))
+ADDRESS = WebhookConfig(secret=Secret(SECRET), port=0)
 
 Heard = list[bytes]
 
@@ -103,20 +105,35 @@ async def test_what_is_too_large_or_no_http_at_all_harms_nobody() -> None:
         assert heard == [b"after"]
 
 
-async def test_more_visitors_than_there_are_seats_are_sent_away() -> None:
+async def test_a16_silent_visitors_keep_nobody_out() -> None:
     async with webhook() as (port, _):
-        visitors = [await anyio.connect_tcp("127.0.0.1", port) for _ in range(CONNECTIONS)]
-        for visitor in visitors:
-            await visitor.send(request()[:20])
-        # A visitor that was served holds a seat for sure; this one asks until all seats are seen to be taken.
-        with anyio.fail_after(20):
-            while await ask(port, request()) == [200]:
-                pass
+        visitors = [await anyio.connect_tcp("127.0.0.1", port) for _ in range(3 * CONNECTIONS)]
+        for visitor in visitors[: 2 * CONNECTIONS]:
+            with suppress(anyio.BrokenResourceError):
+                await visitor.send(request()[:20])
+        for _ in range(3):
+            assert await ask(port, request(), request()) == [200, 200]
+        with anyio.fail_after(20), pytest.raises((anyio.EndOfStream, anyio.BrokenResourceError)):
+            await visitors[0].receive()  # the oldest had to go
+        await visitors[-1].send(request())
+        assert b" 200 " in await visitors[-1].receive()
         for visitor in visitors:
             await visitor.aclose()
-        with anyio.fail_after(20):
-            while await ask(port, request()) != [200]:
-                pass
+
+
+async def test_a_visitor_who_knows_the_secret_keeps_the_seat_and_these_are_bounded_too() -> None:
+    async with webhook() as (port, _):
+        known = [await anyio.connect_tcp("127.0.0.1", port) for _ in range(CONNECTIONS)]
+        for visitor in known:
+            await visitor.send(request())
+            assert b" 200 " in await visitor.receive()
+        assert await ask(port, request(), request()) == [503]
+        silent = [await anyio.connect_tcp("127.0.0.1", port) for _ in range(2 * CONNECTIONS)]
+        for visitor in known:
+            await visitor.send(request())
+            assert b" 200 " in await visitor.receive()
+        for visitor in (*known, *silent):
+            await visitor.aclose()
 
 
 async def test_a_webhook_without_a_secret_does_not_open() -> None:
@@ -124,5 +141,5 @@ async def test_a_webhook_without_a_secret_does_not_open() -> None:
         return True
 
     with pytest.raises(AssertionError):
-        async with open_webhook(WebhookAddress(Secret("")), accept):
+        async with open_webhook(WebhookConfig(port=0), accept):
             pass

@@ -11,7 +11,8 @@ from tests.channels.telegram.conftest import connect
 from tests.channels.telegram.receiving_house import House, Slow, make_house
 from tests.channels.telegram.server.running import Server
 
-from pilothouse.channels.telegram.webhook import WebhookAddress, WebhookReceiver
+from pilothouse.channels.telegram.config import WebhookConfig
+from pilothouse.channels.telegram.webhook import WebhookReceiver
 from pilothouse.core.channel import Receipt
 from pilothouse.core.secret import Secret
 
@@ -27,7 +28,9 @@ def house(server: Server, tmp_path: Path) -> House:
 async def hooked(house: House) -> AsyncIterator[WebhookReceiver]:
     ports: list[int] = []
     async with connect(house.server) as client, anyio.create_task_group() as tasks:
-        hooked = WebhookReceiver(WebhookAddress(Secret(SECRET)), await house.queues(client), house.clock)
+        hooked = WebhookReceiver(
+            WebhookConfig(secret=Secret(SECRET), port=0), await house.queues(client), house.clock
+        )
         tasks.start_soon(hooked.run, ports.append)
         await house.until(lambda: ports)
         await client.set_webhook(f"http://127.0.0.1:{ports[0]}/telegram", SECRET)

@@ -1,5 +1,7 @@
 """Telegram's published limits: one message a second in a chat, 20 a minute in a group, 30 a second in all.
 
+A new message may follow an edit in the same second: Telegram allows short bursts, and a burst of two is the smallest.
+
 `report` writes violations down, `enforce` also answers 429. A little early is not a violation: a request's way to the
 server takes more or less time.
 """
@@ -50,13 +52,15 @@ class Flood:
         if self.mode == "off" or lowered in NOT_COUNTED or not lowered.startswith(COUNTED):
             return
         now = self.now()
-        pairs = ((PRIVATE if chat_id > 0 else GROUP, chat_id), (ALL, "all"))
+        is_edit = lowered.startswith("edit")
+        own = (PRIVATE, (chat_id, "any" if is_edit else "new")) if chat_id > 0 else (GROUP, chat_id)
+        pairs = (own, (ALL, "all"))
         for rule, key in pairs:
             if wait_s := self._early_s(rule, key, now):
                 self.violations.append(Violation(rule, method, chat_id, now))
                 if self.mode == "enforce":
                     raise too_many(max(1, math.ceil(wait_s)))
-        for _, key in pairs:
+        for _, key in (*pairs, (PRIVATE, (chat_id, "any"))):
             self._sent.setdefault(key, deque()).append(now)
 
     def _early_s(self, rule: Rule, key: object, now: float) -> float:

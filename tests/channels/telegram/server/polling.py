@@ -8,7 +8,7 @@ from tests.channels.telegram.server.refusal import Refusal, bad
 from tests.channels.telegram.server.world import Json, World
 
 from pilothouse.core.clock import Clock
-from pilothouse.runtime.clock import SystemClock
+from pilothouse.runtime.ports import SystemClock
 
 OTHER_POLL = (
     "Conflict: terminated by other getUpdates request; make sure that only one bot instance is running"

@@ -1,0 +1,77 @@
+"""The real `pilothouse rpc` in a process of its own, with a scripted engine behind it, and a client that reads every frame."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tests.channels.stdio_rig import Frame, StdioClient
+
+ABLE = {"supports_confirm": True, "supports_prompt": True, "supports_pick": True}
+SCRIPT = """\
+[[turn]]
+match = "approve"
+steps = [
+  { say = "Narration." },
+  { tool = "read", title = "README.md", output = "# hi" },
+  { ask = "Push it?", payload = { tool = "Bash", input = { command = "git push" } }, on_allow = [
+    { tool = "command", title = "git push", output = "pushed" }, { say = "Done." } ], on_deny = [ { say = "No: {answer}" } ] },
+]
+[[turn]]
+match = "colour"
+steps = [ { ask = "Which colour?", kind = "question", options = ["Red", "Blue"] }, { say = "{answer} it is" } ]
+[[turn]]
+match = "name"
+steps = [ { ask = "Which name?", kind = "question", free_text = true }, { say = "{answer} it is" } ]
+[[turn]]
+match = "wait"
+steps = [ { tool = "command", title = "sleep", for_s = 600 }, { say = "slept" } ]
+[[turn]]
+steps = [ { think = "hm" }, { say = "heard: {prompt}" } ]
+"""
+
+
+def write_home(folder: Path, script: str = SCRIPT, gateway: str = "") -> None:
+    (folder / "script.toml").write_text(script)
+    (folder / "config.toml").write_text(
+        f'[engines.script]\nscript = "{folder}/script.toml"\n[gateway]\ndefault_engine = "script"\n{gateway}\n'
+    )
+    (folder / "work").mkdir(exist_ok=True)
+
+
+class Client(StdioClient):
+    def __init__(self, home: Path, *words: str, **environ: str) -> None:
+        super().__init__(home, "rpc", "--workspace", str(home / "work"), *words, **environ)
+
+    def initialize(self, **able: bool) -> Frame:
+        return self.call("initialize", protocol_version="0", ui_capabilities=able or ABLE)
+
+    def start(self, text: str, **params: Any) -> Frame:
+        return self.call("run.start", input={"type": "text", "text": text}, **params)["result"]
+
+    def end_of(self, run_id: str) -> str:
+        """Read until the run has ended; return its status."""
+        ended = ("completed", "error", "cancelled")
+        return self.until(
+            lambda frame: (
+                frame.get("method") == "run.status"
+                and frame["params"]["run_id"] == run_id
+                and frame["params"]["status"] in ended
+            )
+        )["params"]["status"]
+
+    def events(self, run_id: str) -> list[tuple[int, str]]:
+        return [
+            (frame["params"]["seq"], frame["params"]["event"]["type"])
+            for frame in self.frames
+            if frame.get("method") == "agent.event" and frame["params"]["run_id"] == run_id
+        ]
+
+    def contents(self, run_id: str, kind: str) -> list[str]:
+        return [
+            frame["params"]["event"].get("content", "")
+            for frame in self.frames
+            if frame.get("method") == "agent.event"
+            and frame["params"]["run_id"] == run_id
+            and frame["params"]["event"]["type"] == kind
+        ]

@@ -1,0 +1,282 @@
+"""`pilothouse rpc` whole, by its table of requirements: each rule has a test, and a rule without one fails."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+from tests.channels.rpc.client_rig import Client, Frame, write_home
+
+from pilothouse.channels.stdio_frames import MAX_FRAME_BYTES
+
+RULES = {
+    "R01": "initialize comes first, and another version is refused",
+    "R02": "bad frames are answered, and the next frame works",
+    "R03": "a run is answered, running, its events in order, then ended",
+    "R04": "a terminal answer is only a final",
+    "R05": "preview and ready come before the confirm, and awaiting_ui between them",
+    "R06": "a denial without a reason ends the run, one with a reason lets it go on",
+    "R07": "a question with options is a pick, one without is a prompt",
+    "R08": "a second run in a busy session is refused with -32001",
+    "R09": "cancel works while a tool runs and while each dialog is open; the next run works",
+    "R10": "history replays the same numbers, and keeps the tail",
+    "R11": "two clients on one session see the same events, and the first answer closes the other's dialog",
+    "R12": "a client that reconnects after kill -9 sees each event once",
+    "R13": "what an engine cannot do is a typed unsupported",
+    "R14": "a shell command stays in the workspace, and long output is kept",
+    "R15": "sessions are listed last used first, also those of the terminal",
+    "R16": "images are stored; other URLs and types are refused",
+    "R17": "a client that stops reading loses nothing",
+    "R18": "a client that leaves ends its process, and --on-disconnect cancel stops its runs",
+    "R19": "the theme is kept, and the approval mode is picked before the first run",
+    "R20": "skills and AGENTS.md of the folder are found",
+}
+TESTED: set[str] = set()
+Test = TypeVar("Test", bound=Callable[..., object])
+
+
+def rule(*ids: str) -> Callable[[Test], Test]:
+    TESTED.update(ids)
+
+    def same(test: Test) -> Test:
+        return test
+
+    return same
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    write_home(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def client(home: Path) -> Iterator[Client]:
+    with Client(home) as client:
+        client.initialize()
+        yield client
+
+
+def methods(frames: list[Frame]) -> list[str]:
+    return [frame.get("method", "answer") for frame in frames]
+
+
+def code(answer: Frame) -> int:
+    return answer["error"]["code"]
+
+
+@rule("R01", "R02")
+def test_a_client_must_introduce_itself_and_bad_frames_are_answered(home: Path) -> None:
+    with Client(home) as client:
+        assert code(client.call("session.list")) == -32600
+        wrong = client.call("initialize", protocol_version="9")
+        assert code(wrong) == -32008 and wrong["error"]["data"] == {"protocol_version": "0"}
+        assert code(client.call("initialize")) == -32602
+        assert client.initialize()["result"]["protocol_version"] == "0"
+        client.write(b'{"broken\n{"jsonrpc":"2.0","id":null,"method":"nope"}\n\xff\n[]\n\n')
+        found = [client.until(lambda frame: "error" in frame) for _ in range(4)]
+        assert sorted(map(code, found)) == [-32700, -32700, -32601, -32600]
+        client.write(b'{"x":"' + b"x" * MAX_FRAME_BYTES + b'"}\n')
+        assert "at most 67108864" in client.until(lambda frame: "error" in frame)["error"]["message"]
+        client.send("no.such.notification")
+        assert code(client.call("run.start", input={"type": "text"})) == -32602
+        assert code(client.call("run.cancel", run_id="nope")) == -32002
+        assert code(client.call("session.history", session_id="nope")) == -32004
+        assert code(client.call("session.history", session_id="x", max_runs=-1)) == -32602
+        for id in ("text", 7, -1.5):
+            client.send("session.list", {}, id)
+            assert client.until(lambda frame, id=id: frame.get("id") == id)["result"]["sessions"] == []
+
+
+@rule("R03", "R04", "R05", "R10", "R15")
+def test_a_run_with_a_confirm_is_ordered_and_replayed_with_the_same_numbers(client: Client) -> None:
+    client.answers["ui.confirm.request"] = {"ok": True}
+    began = len(client.frames)
+    run = client.start("approve this")
+    assert client.end_of(run["run_id"]) == "completed"
+    kinds = [kind for _, kind in client.events(run["run_id"])]
+    tool = ["step_start", "tool_call", "tool_result", "step_complete"]
+    assert kinds == ["text", *tool, "permission.preview", "permission.ready", *tool, "final"]
+    assert client.contents(run["run_id"], "final") == ["Done."]
+    told = [
+        frame["params"].get("status") or frame["params"].get("event", {}).get("type") or frame["method"]
+        for frame in client.frames[began + 1 :]
+    ]
+    ready = told.index("permission.ready")
+    assert told[0] == "running" and told[-1] == "completed"
+    assert told[ready : ready + 4] == ["permission.ready", "awaiting_ui", "ui.confirm.request", "running"]
+    live = client.events(run["run_id"])
+    second = client.start("hello", session_id=run["session_id"])
+    client.end_of(second["run_id"])
+    client.frames.clear()
+    history = client.call("session.history", session_id=run["session_id"])["result"]
+    assert client.events(run["run_id"]) == [(-1, "hidden_user_message"), *live]
+    assert history["run_states"][0] == {"run_id": run["run_id"], "status": "completed"}
+    assert (history["runs"], history["truncated"]) == (2, False)
+    client.frames.clear()
+    tail = client.call("session.history", session_id=run["session_id"], max_events=2)["result"]
+    assert (tail["events_sent"], tail["truncated"]) == (2, True)
+    assert client.events(second["run_id"]) == [(0, "reasoning"), (1, "final")]
+    other = client.start("elsewhere")
+    client.end_of(other["run_id"])
+    listed = client.call("session.list")["result"]["sessions"]
+    assert [row["session_id"] for row in listed] == [other["session_id"], run["session_id"]]
+    assert listed[1]["last_user_message"] == "hello" and listed[1]["message_count"] == 2
+
+
+@rule("R06", "R07")
+def test_dialogs_decide(client: Client) -> None:
+    client.answers |= {
+        "ui.confirm.request": {"ok": False, "reason": "not today"},
+        "ui.pick.request": lambda frame: {"ids": [frame["params"]["items"][1]["id"]]},
+        "ui.prompt.request": {"value": "Ada"},
+    }
+    for text, answer in (("approve", "No: not today"), ("colour", "Blue it is"), ("name", "Ada it is")):
+        run = client.start(text)
+        assert client.end_of(run["run_id"]) == "completed"
+        assert client.contents(run["run_id"], "final")[0].endswith(answer)
+    client.answers["ui.confirm.request"] = {"ok": False}
+    run = client.start("approve")
+    assert client.end_of(run["run_id"]) in ("cancelled", "completed")
+    assert client.contents(run["run_id"], "final") in ([], [""])
+
+
+@rule("R08", "R09")
+def test_cancel_ends_a_run_wherever_it_is_and_the_next_one_works(client: Client) -> None:
+    for text, dialog in (
+        ("wait", ""),
+        ("approve", "ui.confirm.request"),
+        ("colour", "ui.pick.request"),
+        ("name", "ui.prompt.request"),
+    ):
+        run = client.start(text)
+        wanted = dialog or "agent.event"
+        shown = client.until(lambda frame, wanted=wanted: frame.get("method") == wanted)
+        busy = client.call("run.start", input={"type": "text", "text": "x"}, session_id=run["session_id"])
+        assert code(busy) == -32001
+        client.send("run.cancel", {"run_id": run["run_id"]}, "stop")
+        assert client.end_of(run["run_id"]) == "cancelled"
+        told = methods(client.frames)
+        if dialog:
+            closed = [frame for frame in client.frames if frame.get("method") == "ui.request.cancel"]
+            assert closed[-1]["params"]["id"] == shown["id"], told
+        kinds = [kind for _, kind in client.events(run["run_id"])]
+        assert kinds.count("tool_call") == kinds.count("tool_result")
+        after = client.start("hello", session_id=run["session_id"])
+        assert client.end_of(after["run_id"]) == "completed"
+
+
+@rule("R11", "R12")
+def test_two_clients_share_a_session_and_a_killed_one_comes_back(home: Path) -> None:
+    with ExitStack() as stack:
+        first = stack.enter_context(Client(home))
+        first.initialize()  # it holds the engines, because it is the only one
+        run = first.start("approve")
+        first.until(lambda frame: frame.get("method") == "ui.confirm.request")
+        second = stack.enter_context(Client(home))
+        second.initialize()
+        second.call("session.history", session_id=run["session_id"])
+        shown = next((f for f in second.frames if f.get("method") == "ui.confirm.request"), None)
+        shown = shown or second.until(lambda frame: frame.get("method") == "ui.confirm.request")
+        second.write(
+            json.dumps({"jsonrpc": "2.0", "id": shown["id"], "result": {"ok": True}}).encode() + b"\n"
+        )
+        first.until(lambda frame: frame.get("method") == "ui.request.cancel")
+        assert first.end_of(run["run_id"]) == second.end_of(run["run_id"]) == "completed"
+        live = first.events(run["run_id"])
+        assert second.events(run["run_id"]) == [(-1, "hidden_user_message"), *live]
+        long = first.start("wait", session_id=run["session_id"])
+        first.until(lambda frame: frame.get("method") == "agent.event")
+        first.kill()
+        with Client(home) as again:
+            again.initialize()
+            told = again.call("session.history", session_id=run["session_id"])["result"]["run_states"]
+            assert again.events(run["run_id"]) == [(-1, "hidden_user_message"), *live]
+            state = told[-1]["status"]
+            assert (again.end_of(long["run_id"]) if state == "running" else state) == "error"
+            seen = [seq for seq, _ in again.events(long["run_id"])]
+            assert seen == list(range(-1, len(seen) - 1))
+
+
+@rule("R13", "R14", "R16", "R19", "R20")
+def test_requests_about_the_folder(home: Path) -> None:
+    work = home / "work"
+    skill = work / ".agents" / "skills" / "tidy"
+    skill.mkdir(parents=True)
+    (work / ".git").mkdir()
+    (work / ".pilothouse.toml").write_text('[mcp.servers.own]\ncommand = "cat"\n')
+    with (home / "config.toml").open("a") as config:
+        config.write('[mcp.servers.hub]\nurl = "http://127.0.0.1:9/"\n')
+    (work / "AGENTS.md").write_text("Be brief.")
+    (skill / "SKILL.md").write_text("---\nname: tidy\ndescription: Tidies up.\n---\nDo it.\n")
+    (home / "elsewhere").symlink_to(home)
+    (work / "link").symlink_to(home)
+    with Client(home) as client:
+        client.initialize()
+        answer = client.call("auth.logout")
+        assert code(answer) == -32007 and answer["error"]["data"]["type"] == "unsupported"
+        listed = {row["id"]: row["state"] for row in client.call("mcp.list")["result"]["servers"]}
+        assert listed == {"hub": "configured", "own": "untrusted"}
+        assert code(client.call("tool.call", name="bash")) == -32007
+        forced = client.call("run.start", force_compaction=True)
+        assert code(forced) == -32007
+        told = client.call("shell.exec", command="pwd; echo no >&2; exit 3")["result"]
+        assert (told["stdout"], told["stderr"], told["exit_code"]) == (f"{work}\n", "no\n", 3)
+        long = client.call("shell.exec", command="seq 1000")["result"]
+        assert long["truncated"]["stdout"] and "500" not in long["stdout"].split("\n")
+        kept = {"ref": long["stdout_cache_id"], "offset": 499, "limit": 1}
+        assert client.call("tool.call", name="tool_output_cache", arguments=kept)["result"]["result"] == "500"
+        for outside in ("..", "link", "/"):
+            assert code(client.call("shell.exec", command="pwd", cwd=outside)) == -32602
+        slow = client.call("shell.exec", command="sleep 600", timeout_seconds=0.05)["result"]
+        assert "longer than" in slow["problem"]
+        assert client.call("theme.set", name="dark")["result"]["name"] == "dark"
+        assert client.initialize()["result"]["tui"] == {"theme": "dark"}
+        found = client.call("skills.list")["result"]
+        assert [(one["name"], one["scope"]) for one in found["skills"]] == [("tidy", "repo")]
+        context = client.call("context.inspect", include_agents=True)["result"]
+        assert context["agents"]["files"] == [str(work / "AGENTS.md")]
+        png = "data:image/png;base64,iVBORw0KGgo="
+        for url in ("https://example.com/a.png", "data:text/html;base64,aGk=", "data:image/png;base64,*"):
+            parts = [{"type": "image_url", "image_url": {"url": url}}]
+            assert code(client.call("run.start", input={"type": "parts", "parts": parts})) == -32602
+        parts = [{"type": "text", "text": "look"}, {"type": "image_url", "image_url": {"url": png}}]
+        run = client.call("run.start", input={"type": "parts", "parts": parts})["result"]
+        client.end_of(run["run_id"])
+        assert client.contents(run["run_id"], "final")[0].startswith("heard: look")
+
+
+@rule("R17", "R18")
+def test_a_client_that_stops_reading_loses_nothing_and_one_that_leaves_is_not_missed(tmp_path: Path) -> None:
+    tools = ", ".join(f'{{ tool = "read", title = "{n}", output = "{"x" * 1000}" }}' for n in range(400))
+    write_home(
+        tmp_path,
+        f'[[turn]]\nmatch = "many"\nsteps = [ {tools}, {{ say = "done" }} ]\n[[turn]]\nsteps = [ {{ tool = "command", title = "sleep", for_s = 600 }} ]\n',
+    )
+    with Client(tmp_path, "--on-disconnect", "cancel", PILOTHOUSE_DIAGNOSTICS="1") as client:
+        client.initialize()
+        run = client.start("many")
+        with closing(sqlite3.connect(tmp_path / "pilothouse.db")) as store:
+            while store.execute("SELECT count(*) FROM turns WHERE status = 'done'").fetchone() != (1,):
+                time.sleep(0.05)
+        assert client.end_of(run["run_id"]) == "completed"
+        assert [seq for seq, _ in client.events(run["run_id"])] == list(range(4 * 400 + 1))
+        figures = next(frame["params"] for frame in client.frames if frame.get("method") == "run.diagnostics")
+        assert figures["events"] == 4 * 400 + 1 and figures["kind"] == "run_summary"
+        client.start("wait")
+        client.until(lambda frame: frame.get("method") == "agent.event")
+        client.close()
+        assert client.program.wait(60) == 0
+        with closing(sqlite3.connect(tmp_path / "pilothouse.db")) as store:
+            rows = store.execute("SELECT status FROM turns ORDER BY created_at").fetchall()
+        assert rows == [("done",), ("cancelled",)]
+
+
+def test_every_rule_is_tested() -> None:
+    assert set(RULES) == TESTED
