@@ -3,6 +3,7 @@
 import gc
 import os
 import signal
+import time
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -12,6 +13,9 @@ untimed = settings(max_examples=100, deadline=None, suppress_health_check=[Healt
 settings.register_profile("dev", untimed)
 settings.register_profile("ci", untimed, derandomize=True, database=None, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "dev"))
+
+os.environ["TZ"] = "UTC"  # people are told times in the machine's zone, and golden files hold some
+time.tzset()
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # Whoever runs in the background of a shell ignores Ctrl-C, and so would every program that a test starts.

@@ -13,7 +13,7 @@ from pilothouse.core.ask import Ask, AskRow, Decision
 from pilothouse.core.audit import AuditHead, Verified
 from pilothouse.core.channel import ChannelSpec, LoggedEvent
 from pilothouse.core.conversation import Conversation, Session
-from pilothouse.core.engine import EngineSpec, EngineStatus, Obeyed
+from pilothouse.core.engine import EngineSpec, EngineStatus, TrustedFile
 from pilothouse.core.event import (
     EngineEvent,
     PromptAdded,
@@ -50,8 +50,8 @@ ADDRESS = Address(ChannelId("telegram"), "7")
 ENGINE_ID = EngineId("puppet")
 SESSION = Session(SessionId("session-1"), PLACE, ENGINE_ID, "/srv/app", T0, T0 + 9, turns=2, cost_usd=0.25)
 
-SILENT = Session(SessionId("session-2"), PLACE, ENGINE_ID, "/srv/app", T0, T0 + 9, turns=1)
-FREE = Session(SessionId("session-3"), PLACE, ENGINE_ID, "/srv/app", T0, T0 + 9, turns=1, cost_usd=0.0)
+SILENT = Session(SessionId("session-2"), PLACE, ENGINE_ID, "/srv/app", T0, T0 + 8, turns=1)
+FREE = Session(SessionId("session-3"), PLACE, ENGINE_ID, "/srv/app", T0, T0 + 7, turns=1, cost_usd=0.0)
 
 
 def turn(id: str, status: TurnStatus, **more: Any) -> Turn:
@@ -152,6 +152,9 @@ class Turns:
         found = [turn for turn in TURNS.values() if not statuses or turn.status in statuses]
         return [turn for turn in found if place in (None, turn.conversation_id)][:limit]
 
+    def first_of(self, conversation_id: ConversationId, session_id: SessionId) -> Turn | None:
+        return next((turn for turn in TURNS.values() if turn.session_id == session_id), None)
+
 
 class Rows:
     """A table that gives the same rows whatever it is asked."""
@@ -177,7 +180,7 @@ class Rows:
 
 TX: Any = SimpleNamespace(
     conversations=Rows(Conversation(PLACE, ADDRESS, T0)),
-    sessions=Rows(SESSION, SILENT, FREE),
+    sessions=Rows(FREE, SILENT, SESSION),
     turns=Turns(),
     inbox=Queue(INBOX),
     outbox=Queue(OUTBOX),
@@ -236,7 +239,10 @@ PUPPET = EngineSpec(
     _unbuilt,
     _probe,
     aliases=("marionette",),
-    obeys=(Obeyed("STRINGS.md", "strings to pull"), Obeyed(".puppet/hooks", "hooks, which run programs")),
+    trusted_files=(
+        TrustedFile("STRINGS.md", "strings to pull", runs=False),
+        TrustedFile(".puppet/hooks", "hooks, which run programs"),
+    ),
 )
 ABSENT = EngineSpec(EngineId("absent"), "Absent", Settings, _unbuilt, _absent)
 TELEGRAPH = ChannelSpec(ChannelId("telegraph"), "Telegraph", Settings, _unbuilt, _problem)

@@ -43,7 +43,7 @@ def test_people_run_the_versions_that_are_tested() -> None:
 
 
 @pytest.mark.parametrize(
-    "lock", sorted(ROOT.glob("tests/**/package-lock.json")), ids=lambda path: path.parts[-3]
+    "lock", sorted(ROOT.glob("tests/**/package-lock.json")), ids=lambda path: "-".join(path.parts[-3:-1])
 )
 def test_an_npm_lock_names_no_registry(lock: Path) -> None:
     assert "://" not in lock.read_text()

@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 from tests.json_lines import read_whole_lines
 
 from pilothouse.logs import MARK, Log, Redactor, emergency, open_log, redact, with_fields
-from pilothouse.logs.redaction import NAMED
+from pilothouse.logs.redaction import LOGIN, NAMED, looks_secret
 from pilothouse.logs.redaction import SHAPES as PATTERNS
 from pilothouse.logs.sinks import FileSink, RotatingFile, clean, clean_entry
 
@@ -96,7 +96,7 @@ def test_a_secret_is_known_by_its_shape(secret: str) -> None:
     secret=st.one_of(
         *(
             st.from_regex(re.compile(pattern, re.DOTALL), alphabet=PLAIN)
-            for pattern in (*PATTERNS, NAMED.pattern)
+            for pattern in (*PATTERNS, NAMED.pattern, LOGIN.pattern)
         )
     ),
     before=st.text(PLAIN, max_size=20),
@@ -106,6 +106,16 @@ def test_the_quick_look_overlooks_no_shape(secret: str, before: str, after: str)
     """Another letter at its end keeps the quick look from being taken: what it would say must be the same."""
     text = before + secret + after
     assert redact(text) == redact(f"{text}\n€").removesuffix("\n€")
+
+
+def test_a23_a_password_in_an_address_is_hidden() -> None:
+    for login in ("ada:hunter22", ":hunter22", "ada:hunter@22", "ada:a:b"):
+        assert (
+            redact(f"proxy http://{login}@10.0.0.1:3128/ failed")
+            == f"proxy http://{MARK}@10.0.0.1:3128/ failed"
+        )
+    for plain in ("ssh://git@github.com/x", "see https://example.org/a:b@c", "http://a:80/ and x@y.org"):
+        assert redact(plain) == plain
 
 
 @pytest.mark.parametrize("scheme", ["Bearer ", "Basic ", "bot ", ""])
@@ -373,3 +383,35 @@ def test_what_cannot_even_say_its_name_does_not_lose_the_entry() -> None:
 
     entry = clean_entry({"event": "x", "value": Broken()}, Redactor(["hunter2hunter2"]))
     assert "without a repr" in entry["value"]
+
+
+def test_for_people_exact_values_alone_are_redacted() -> None:
+    key = "sk-ant-0123456789-abcdefghij"
+    redactor = Redactor([key, "0123456789:token-of-a-bot"])
+    assert redactor.redact_known(f"a {key} b") == f"a {MARK} b"
+    assert redactor.redact_known(f"a {base64.b64encode(key.encode()).decode()}") == f"a {MARK}=="
+    for whole in ("sk-ant-another-that-is-not-ours", "Authorization: Bearer abcdefgh", "", "sk-ant-0"):
+        assert redactor.redact_known(whole) == whole, "it may be an example that people asked for"
+
+
+def test_a_value_that_is_still_arriving_is_redacted() -> None:
+    key = "sk-ant-0123456789-abcdefghij"
+    redactor = Redactor([key])
+    shown = [redactor.redact_known(f"key: {key[:length]}") for length in range(len(key) + 1)]
+    assert not any(key[:12] in text for text in shown)
+    assert redactor.redact_known(f"{key[:20]} and more") == f"{key[:20]} and more"
+
+
+@pytest.mark.parametrize(
+    ("value", "hidden"),
+    [
+        ("123456:AAbbCC", True),
+        ("a-password-of-many-words", True),
+        ("postgres", False),
+        ("pass1", False),
+        ("/home/ann/key-1.json", False),
+        ("https://example.org/token1", False),
+    ],
+)
+def test_only_a_value_that_is_no_word_and_no_place_is_removed_from_messages(value: str, hidden: bool) -> None:
+    assert looks_secret(value) is hidden

@@ -7,13 +7,18 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from msgspec import Struct
 from tests.dists import ROOT, SRC, write_dist
 from tests.shelf import MODULES, POINTS, PUPPET
 
+from pilothouse.bootstrap.app import default_engine
+from pilothouse.core.engine import EngineSpec, EngineStatus
 from pilothouse.core.errors import PluginError
+from pilothouse.core.ids import EngineId
 from pilothouse.plugins import Broken, Found, Group, Loaded, Plugins
 
 
@@ -123,3 +128,29 @@ def test_what_a_plugin_prints_at_its_import_does_not_stand_in_a_command_s_answer
     modules = {"chatty": "print('look at me')\nfrom tests.shelf import PUPPET as ENGINE\n"}
     folder = write_dist(tmp_path, "chatters", {"engines": {"chatty": "chatty:ENGINE"}}, modules)
     assert ask([folder], "print(json.dumps(Plugins().engine('chatty').title))") == "Puppet"
+
+
+def test_auto_takes_a_ready_made_agent_only_if_nothing_else_is_here() -> None:
+    """Many of those run every command without asking."""
+
+    def row(name: str, is_found: Any = None) -> Loaded[EngineSpec]:
+        spec = EngineSpec(EngineId(name), name, Struct, no_engine, no_engine, is_found=is_found)
+        return Loaded(name, spec)
+
+    def no_engine(*_: Any) -> Any:
+        raise AssertionError
+
+    def is_here(_: EngineSpec) -> EngineStatus:
+        return EngineStatus(True)
+
+    def choose(*rows: Loaded[EngineSpec]) -> str:
+        adapters = {row.name: SimpleNamespace(enabled=True) for row in rows}
+        config = SimpleNamespace(gateway=SimpleNamespace(default_engine="auto"), engines=adapters)
+        plugins = SimpleNamespace(engines=lambda: list(rows))
+        app: Any = SimpleNamespace(plugins=plugins, config=config, status_of=is_here)
+        return default_engine(app)
+
+    ready_made = row("auggie", lambda: True)
+    assert choose(ready_made, row("codex"), row("script")) == "codex"
+    assert choose(ready_made, row("script")) == "auggie"
+    assert choose(row("script")) == "script"

@@ -17,7 +17,7 @@ PYTHON = Path(getattr(sys, "_base_executable", sys.executable)).resolve()
 UV = """#!/bin/sh
 echo "$*" >>"$LOG"
 case $* in
-    *"$FAILS_AT"*) echo "no such package index"; exit 2 ;;
+    *"$FAILS_AT"*) echo "${FAILS_WITH-no such package index}"; exit 2 ;;
     *"$HANGS_AT"*) : >"$LOG.hangs"; exec sleep 60 ;;
     venv*)
         for env in "$@"; do :; done
@@ -199,6 +199,25 @@ def test_a_failing_install_says_why_and_keeps_nothing(machine: Machine) -> None:
     assert failed.returncode == 1
     assert "no such package index" in failed.stderr
     assert machine.environments() == []
+
+
+def test_an_install_without_a_network_says_so(machine: Machine) -> None:
+    write_program(machine.bin / "python3", PYTHON_WITHOUT_VENV)
+    pip = "WARNING: Retrying (Retry(total=4)) after connection broken by 'NewConnectionError'"
+    uv = "error: Request failed\n  Caused by: error sending request for url\n  Caused by: dns error"
+    for said in (pip, uv):
+        failed = machine.run(FAILS_AT="--require-hashes", FAILS_WITH=said)
+        assert failed.returncode == 1
+        assert "the package index is out of reach" in failed.stderr and said.split("\n")[-1] in failed.stderr
+    other = machine.run(FAILS_AT="--require-hashes", FAILS_WITH="the hash is wrong")
+    assert "out of reach" not in other.stderr
+
+
+def test_no_python_at_all_is_said(machine: Machine) -> None:
+    (machine.bin / "python3").unlink()
+    refused = machine.run()
+    assert refused.returncode == 1
+    assert "needs Python 3.11 or newer; there is no python3 here." in refused.stderr
 
 
 def test_an_old_python_is_named(machine: Machine) -> None:

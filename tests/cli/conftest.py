@@ -1,4 +1,4 @@
-"""The real program in a real process, in a home of its own."""
+"""The real program in a process of its own, in a home of its own."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ import json
 import os
 import pty
 import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.dists import ROOT, SRC, write_dist
+from tests.forked import Forked, run
 from tests.shelf import MODULES, POINTS
 
 
 class House:
-    """`run` starts `pilothouse`; what it may not do anywhere is asserted here once.
+    """`run` runs `pilothouse`; what it may not do anywhere is asserted once, in `calm`.
 
     Its own package hides an installed Pilothouse, so that every test sees the same plugins.
     """
@@ -43,19 +43,11 @@ class House:
         return {**kept, "PYTHONPATH": path, "PILOTHOUSE_HOME": str(self.home), "COLUMNS": "100", **more}
 
     def run(self, *words: str, said: str = "", **more: str) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            [sys.executable, "-m", "pilothouse", *words],
-            env=self.environ(**more),
-            input=said,
-            capture_output=True,
-            encoding="utf-8",
-            timeout=30,
-            cwd=self.home,
-            check=False,
-        )
-        assert "Traceback" not in done.stdout + done.stderr
-        assert "\x1b" not in done.stdout + done.stderr
-        return done
+        return calm(run("pilothouse", *words, env=self.environ(**more), cwd=self.home, said=said))
+
+    def run_in_new_python(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """Where it matters what the command imports."""
+        return calm(run("pilothouse", *words, env=self.environ(), cwd=self.home, new_python=True))
 
     def on_a_terminal(
         self, *words: str, said: str = "", answers: Sequence[tuple[str, str]] = (), **more: str
@@ -66,15 +58,9 @@ class House:
         was typed before, and writes its last character, a space, after that.
         """
         ours, theirs = pty.openpty()
-        with subprocess.Popen(
-            [sys.executable, "-m", "pilothouse", *words],
-            env=self.environ(**more),
-            stdin=theirs,
-            stdout=theirs,
-            stderr=theirs,
-            cwd=self.home,
-            start_new_session=True,
-        ) as process:
+        streams = (theirs, theirs, theirs)
+        env = self.environ(**more)
+        with Forked("pilothouse", *words, env=env, cwd=self.home, streams=streams, session="new") as process:
             os.close(theirs)
             os.write(ours, said.encode())
             screen, seen, left = b"", 0, list(answers)
@@ -90,6 +76,12 @@ class House:
 
     def json(self, *words: str, **more: str) -> Any:
         return json.loads(self.run(*words, "--json", **more).stdout)
+
+
+def calm(done: subprocess.CompletedProcess[str]) -> subprocess.CompletedProcess[str]:
+    assert "Traceback" not in done.stdout + done.stderr
+    assert "\x1b" not in done.stdout + done.stderr
+    return done
 
 
 def with_bots(house: House) -> None:

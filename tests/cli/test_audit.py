@@ -55,6 +55,7 @@ async def test_rows_are_listed_newest_first_with_what_they_tell(used: House) -> 
     assert "bob" in lines[1] and "ask=ask-1" in lines[1]
     rows = used.json("audit", "--since", "1h")
     assert [(row["seq"], row["who"], row["detail"]) for row in rows] == [(2, "bob", {"ask": "ask-1"})]
+    assert used.run("audit", "-n", "1").stderr.startswith("1 older row not shown: -n 1000")
     narrow = used.on_a_terminal("audit", COLUMNS="60")[1].splitlines()
     assert re.match(r"2 +\d\d-\d\d \d\d:\d\d:\d\d  bob", narrow[1])
     piped = used.run("audit", COLUMNS="60").stdout.splitlines()
@@ -89,7 +90,7 @@ async def test_a_log_that_was_written_anew_shows_against_a_noted_head(used: Hous
     rewrite(used)
     assert used.run("audit", "verify").returncode == 0, "by itself nobody can tell"
     told = used.run("audit", "verify", "--head", f"{head.seq}:{head.hash}")
-    assert told.returncode == 1 and "written anew" in told.stderr
+    assert told.returncode == 1 and "rewritten" in told.stderr
     note_head(heads_file(used.home / "state", "store-1"), head, NOW)
     assert used.run("audit", "verify").returncode == 1
 

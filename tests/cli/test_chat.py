@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import subprocess
-import sys
+import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from tests.channels.terminal_rig import Pty
 from tests.dists import SRC
+from tests.forked import run
 
-CTRL_C, CTRL_D, ENTER = "\x03", "\x04", "\r"
+CTRL_D, ENTER = "\x04", "\r"
 HINT = "Ctrl-D leaves."
-CHAT = (
-    "-c",
-    "import fcntl, runpy, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); runpy.run_module('pilothouse', run_name='__main__')",
-    "chat",
-)
-"""It takes the pty for its own, as a shell's programs have theirs: Ctrl-C there reaches it."""
+CHAT = ("pilothouse", "chat")
 ASK = """\
 [[turn]]
 steps = [
@@ -60,16 +58,17 @@ class Home:
     def pilothouse(self, *words: str) -> subprocess.CompletedProcess[str]:
         """With nothing on PATH: no engine of this machine is found."""
         environ = {"PYTHONPATH": str(SRC), "HOME": str(self.folder), "PILOTHOUSE_HOME": str(self.folder)}
-        return subprocess.run(
-            [sys.executable, "-m", "pilothouse", *words],
-            env=environ | {"PATH": str(self.folder)},
-            cwd=self.folder,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=50,
-            check=False,
+        return run(
+            "pilothouse", *words, env=environ | {"PATH": str(self.folder)}, cwd=self.folder, within_s=50
         )
+
+    def wait_until_delivered(self) -> None:
+        """A place is told how a question ended only if it is known that the question was shown there."""
+        deadline = time.monotonic() + 20
+        with closing(sqlite3.connect(self.folder / "pilothouse.db")) as db:
+            while db.execute("SELECT count(*) FROM outbox WHERE ended_at IS NULL").fetchone() != (0,):
+                assert time.monotonic() < deadline
+                time.sleep(0.02)
 
     def logged(self, event: str) -> list[dict[str, object]]:
         rows = map(json.loads, (self.folder / "logs" / "pilothouse.log").read_text().splitlines())
@@ -87,7 +86,7 @@ def test_an_edit_of_the_configuration_is_in_force_and_told_in_the_chat(tmp_path:
         terminal.wait_for("The configuration was edited. Now in force: gateway.max_message_chars;")
         terminal.wait_for("restart: gateway.max_turns_at_once")
         terminal.type("much too long" + ENTER)
-        terminal.wait_for("at most 5 go into one")
+        terminal.wait_for("one prompt may have 5")
         terminal.type(CTRL_D)
         assert terminal.wait() == 0
         assert "heard" not in terminal.text
@@ -130,6 +129,7 @@ def test_so_is_one_that_a_flag_names_and_it_is_not_kept(tmp_path: Path) -> None:
 
 
 def test_whoever_leaves_at_an_open_ask_has_left_and_the_ask_stays(tmp_path: Path) -> None:
+    """P5: leaving waited ten seconds for a turn that only waits for an answer."""
     home = Home(tmp_path, ASK)
     home.write("grace_s = 600.0")
     with home.chat() as terminal:
@@ -137,21 +137,34 @@ def test_whoever_leaves_at_an_open_ask_has_left_and_the_ask_stays(tmp_path: Path
         terminal.type("go" + ENTER)
         terminal.wait_for("Waiting for your answer")
         terminal.type(CTRL_D)
-        terminal.wait_for("Ctrl-C leaves now.")
-        terminal.type(CTRL_C)
         assert terminal.wait() == 0
+        assert "Leaving" not in terminal.text
+        assert "An approval is still open, for up to" in terminal.text
     (turn,) = home.listed("turns")
     assert (turn["status"], turn["failure"]) == ("cancelled", None)
     (ask,) = home.listed("asks")
     assert ask["state"] == "open"
     with home.chat() as terminal:
-        terminal.wait_for("The question stays open")
-        terminal.wait_for("y allow")
-        terminal.type("y")
+        terminal.wait_for("Answer it, and the work")
+        terminal.wait_for("y allow once")
+        terminal.type("y" + ENTER)
         terminal.wait_for("Pushed.")
         terminal.type(CTRL_D)
         assert terminal.wait() == 0
-        assert terminal.text.count("? Push it?") == 1
+        assert terminal.text.count("? The demo wants to run `git push`\n  Push it?") == 1
+
+
+def test_a_message_at_an_open_ask_waits_and_is_told_so(tmp_path: Path) -> None:
+    """S11: it was told that its sender's request is still being worked on."""
+    with Home(tmp_path, ASK).chat() as terminal:
+        terminal.wait_for(HINT)
+        terminal.type("go" + ENTER)
+        terminal.wait_for("y allow once")
+        terminal.type("you should not push" + ENTER)
+        terminal.wait_for("I'm waiting for your answer above; your message comes after it")
+        terminal.type("yes" + ENTER)
+        terminal.wait_for("Pushed.")
+        terminal.wait_for("y allow once", times=2)
 
 
 def test_one_message_answers_no_question_and_supersedes_that_of_a_lost_turn(tmp_path: Path) -> None:
@@ -161,9 +174,59 @@ def test_one_message_answers_no_question_and_supersedes_that_of_a_lost_turn(tmp_
         terminal.wait_for(HINT)
         terminal.type("go" + ENTER)
         terminal.wait_for("Waiting for your answer")
+        home.wait_until_delivered()
         terminal.type(CTRL_D)
         assert terminal.wait() == 0
     done = home.pilothouse("chat", "by the way")
     assert (done.returncode, done.stdout) == (0, "heard: by the way\n")
     assert "No longer open: Which colour?" in done.stderr
     assert home.listed("asks") == []
+
+
+def test_a_real_engine_takes_over_from_the_demo_and_the_header_says_so(tmp_path: Path) -> None:
+    """B1: after the demo, Claude never answered in that folder, although the header named it."""
+    home = Home(tmp_path)
+    home.config.write_text(f'[engines.script]\nscript = "{tmp_path}/script.toml"\n')
+    assert home.pilothouse("chat", "hi").stdout == "heard: hi\n"
+    claude = tmp_path / "claude"
+    claude.write_text("#!/bin/sh\necho 2.1.325\n")
+    claude.chmod(0o755)
+    taken_over = home.pilothouse("chat", "are you Claude now?")
+    assert "· claude 2.1.325 ·" in taken_over.stderr
+    assert "heard" not in taken_over.stdout
+    assert [turn["engine"] for turn in home.listed("turns")] == ["claude", "script"]
+    claude.unlink()
+    left = home.pilothouse("chat", "and now?")
+    assert "· claude ·" in left.stderr, (
+        "the header names the engine of this conversation, though it does not work"
+    )
+    assert next(turn["engine"] for turn in home.listed("turns")) == "claude"
+    home.write("", "[engines.claude]\nenabled = false\n")
+    assert home.pilothouse("chat", "hi again").stdout == "heard: hi again\n"
+
+
+def test_a_chat_says_which_session_it_continues(tmp_path: Path) -> None:
+    """S13: a chat went on with the old session without a word."""
+    home = Home(tmp_path)
+    assert "continuing" not in home.pilothouse("chat", "first words").stderr
+    assert "continuing after “first words” · 1 turn, " in home.pilothouse("chat", "more").stderr
+    with home.chat() as terminal:
+        terminal.wait_for("continuing after “more” · 2 turns, ")
+        terminal.wait_for("ago · /new starts afresh")
+    assert "continuing" not in home.pilothouse("chat", "--new", "other words").stderr
+
+
+def test_of_two_chats_in_one_folder_each_hears_the_replies_to_its_own(tmp_path: Path) -> None:
+    """S2: replies came up in the other chat, and that one showed answers without their question."""
+    home = Home(tmp_path)
+    with home.chat() as one, home.chat() as other:
+        for terminal in (one, other):
+            terminal.wait_for(HINT)
+        for times in (1, 2, 3):
+            one.type("/queue" + ENTER)
+            one.wait_for("Nothing waits.", times=times)
+        one.type("hello there" + ENTER)
+        one.wait_for("heard: hello there")
+        other.wait_for("❯ hello there\n\nheard: hello there")
+        assert "Nothing waits." not in other.text
+        assert one.text.count("❯ hello there") == 1

@@ -46,6 +46,22 @@ def test_no_secret_is_shown_wherever_it_stands(house: House) -> None:
     assert found["engines.puppet.token"][0] == "${PUPPET}"
 
 
+def test_a23_the_password_of_a_proxy_is_not_shown(house: House) -> None:
+    with_bots(house)
+    house.config.write_text(
+        '[channels.discord]\nproxy = "http://ada:hunter22@10.0.0.1:3128"\n'
+        '[channels.telegram]\nproxy = "ada:hunter22@10.0.0.2"\n'
+    )
+    done = house.run("config", "show")
+    assert "10.0.0.1" in done.stdout and "10.0.0.2" in done.stdout
+    assert "hunter22" not in done.stdout + done.stderr
+    token = f'token = "{"a" * 24}.abcdef.{"b" * 27}"'
+    house.config.write_text(f'[channels.discord]\n{token}\nproxy = "socks://ada:hunter/22@10.0.0.1"\n')
+    told = house.run("config", "check")
+    assert "proxy is 'socks://10.0.0.1'" in told.stderr
+    assert "hunter" not in told.stdout + told.stderr
+
+
 def test_a_secret_from_the_environment_is_not_shown(house: House) -> None:
     found = settings(house, PILOTHOUSE__CHANNELS__TELEGRAPH__TOKEN="hunter22")
     assert found["channels.telegraph.token"] == ("[redacted]", "PILOTHOUSE__CHANNELS__TELEGRAPH__TOKEN")
@@ -94,11 +110,11 @@ def test_whoever_can_be_nobody_is_warned_of(house: House) -> None:
         '[workspaces.shop]\npath = "/"\nadmins = ["nope:1"]\n'
     )
     warnings = [
-        'people.owners: "telegram:@ada" is nobody: on Telegram people are known by a number, such as 12345;'
-        " leave it out, and let them in with `pilothouse pair`",
-        'people.members: "${BOSS}" is nobody: on Discord people are known by a long number,'
-        " such as 80351110224678912; leave it out, and let them in with `pilothouse pair`",
-        'workspaces.shop.admins: "nope:1" is nobody: there is no channel "nope"; installed: discord, telegram, telegraph',
+        'people.owners: "telegram:@ada" is not a user id: on Telegram an id is a number, such as 12345;'
+        " leave it out, and let people in with `pilothouse pair`",
+        'people.members: "${BOSS}" is not a user id: on Discord an id is a long number,'
+        " such as 80351110224678912; leave it out, and let people in with `pilothouse pair`",
+        'workspaces.shop.admins: "nope:1" is not a user id: there is no channel "nope"; installed: discord, telegram, telegraph',
     ]
     done = house.run("config", "check", BOSS="discord:ada")
     assert done.returncode == 0

@@ -43,7 +43,7 @@ async def test_the_dearest_cause_comes_first_and_what_was_not_told_is_said(used:
         ["schedule", "1", "$2.50"],
         ["message", "5", "$0.75"],
     ]
-    assert "$3.25 in 6 turns. 2 did not report a cost and are not included." in lines[3]
+    assert "$3.25 in 6 turns. 2 turns reported no price and are not included." in lines[3]
 
 
 @pytest.mark.anyio
@@ -55,7 +55,7 @@ async def test_one_turn_that_did_not_tell_is_one(house: House) -> None:
 
     async with STORE.open(SqliteConfig(path=str(house.home / "pilothouse.db"))) as store:
         await store.write(add)
-    assert "in 1 turn. 1 did not report a cost and is not included." in house.run("cost").stdout
+    assert "in 1 turn. 1 turn reported no price and is not included." in house.run("cost").stdout
 
 
 @pytest.mark.anyio
@@ -63,7 +63,7 @@ async def test_at_60_columns_no_word_is_broken(used: House) -> None:
     used.config.write_text(f'[budget]\nall_usd = 5.0\ntime_zone = "{ZONE}"\n')
     _, screen = used.on_a_terminal("cost", COLUMNS="60")
     assert max(map(len, screen.splitlines())) <= 60
-    assert "2 did not report a cost and are not included." in " ".join(screen.split())
+    assert "2 turns reported no price and are not included." in " ".join(screen.split())
 
 
 @pytest.mark.anyio
@@ -91,6 +91,15 @@ async def test_since_reaches_further_back_and_the_days_budget_is_told(used: Hous
     assert [line["name"] for line in told["lines"]] == [LONG_AGO, TODAY]
     assert (told["today"]["spent_usd"], told["today"]["cap_usd"]) == (3.25, 5.0)
     assert "Today's budget for everything: $3.35 of $5.00 ($0.10 assumed)" in used.run("cost").stdout
+
+
+@pytest.mark.anyio
+async def test_since_an_hour_ago_counts_the_whole_day_and_says_so(used: House) -> None:
+    used.config.write_text(f'[budget]\ntime_zone = "{ZONE}"\n')
+    told = used.json("cost", "--since", "1h")
+    assert (told["since"], told["total"]["cost_usd"]) == (TODAY, 3.25)
+    shown = used.run("cost", "--since", "1h").stdout
+    assert f"Whole days since {TODAY} ({ZONE}): $3.25 in 6 turns." in shown
 
 
 def test_without_a_store_nothing_was_spent_and_none_is_made(house: House) -> None:

@@ -2,18 +2,47 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
+import socket
+import time
 from pathlib import Path
 from typing import Any
 
 from tests.cli.conftest import House
+from tests.dists import write_dist
 from typing_extensions import override
 
-from pilothouse.cli.doctor import Check, Disk, check_files, check_store
+from pilothouse.cli.doctor import check_files
+from pilothouse.cli.doctor_store import Check, Disk, check_store
 from pilothouse.config import Models, find_paths, load
+from pilothouse.core.store import NodeInfo, Tx
 from pilothouse.plugins import Plugins
-from pilothouse.stores.sqlite import STORE
+from pilothouse.stores.sqlite import STORE, SqliteConfig
+
+GUEST = """
+from pathlib import Path
+from msgspec import Struct
+from pilothouse.core.engine import EngineSpec, EngineStatus
+from pilothouse.core.ids import EngineId
+
+class Settings(Struct):
+    pass
+
+def login(settings):
+    if Path("logged-in").exists():
+        return EngineStatus(True, version="logged in")
+    return EngineStatus(False, problem="Guest is not logged in.", fix="guest login")
+
+def try_model(settings):
+    return EngineStatus(False, problem="The model did not answer.")
+
+def works(settings):
+    return EngineStatus(True, version="1.0")
+
+ENGINE = EngineSpec(EngineId("guest"), "Guest", Settings, None, works, login=login, try_model=try_model)
+"""
 
 
 def checks(house: House, **more: str) -> dict[str, Any]:
@@ -29,7 +58,7 @@ def test_a_house_in_order_is_all_marks_and_exit_code_0(lived_in: House) -> None:
     mend(lived_in)
     done = lived_in.run("doctor")
     assert (done.returncode, done.stderr) == (0, "")
-    assert {line[0] for line in done.stdout.splitlines()} == {"✓", "!"}
+    assert {line[0] for line in done.stdout.splitlines()} == {"✓", "!", "–"}
     assert lived_in.json("doctor")["ok"]
 
 
@@ -76,15 +105,91 @@ def test_a_workspace_that_is_not_there_comes_with_its_mkdir(lived_in: House) -> 
     assert found["workspace"]["fix"] == f"mkdir -p {missing}"
 
 
+def test_a_workspace_that_is_the_home_folder_is_warned_of(lived_in: House) -> None:
+    home = str(Path.home())
+    found = checks(lived_in, HOME=home, PILOTHOUSE__GATEWAY__DEFAULT_WORKSPACE=home)["workspace"]
+    assert (found["state"], found["fix"]) == ("warn", "name a folder of its own")
+    assert "the approval mode there is minimal" in found["text"]
+
+
 def test_a_channel_says_itself_what_is_missing(lived_in: House) -> None:
     lived_in.config.write_text('[store]\nkind = "shelf"\n[channels.telegraph]\n')
     found = checks(lived_in)
     assert found["channel telegraph"]["state"] == "broken"
-    assert found["people"]["text"] == "nobody may use telegraph"
+    assert found["people"]["text"] == "nobody was let in yet, so nobody can use telegraph"
+
+
+def test_a_webhook_that_nothing_serves_is_broken_only_while_a_gateway_runs(house: House) -> None:
+    write_dist(house.packages, "hooks", {"channels": {"webhook": "pilothouse.channels.webhook:CHANNEL"}})
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    hook = f'conversation = "memory:main"\ntoken = "{"t" * 32}"\n'
+    house.config.write_text(f"[channels.webhook]\nport = {port}\n[channels.webhook.hooks.ci]\n{hook}")
+    free = f"nothing listens at 127.0.0.1:{port}, and the port is free"
+    found = checks(house)["channel webhook"]
+    assert (found["state"], found["text"]) == ("ok", f"Webhooks: {free}")
+
+    def join(tx: Tx) -> None:
+        tx.nodes.join(NodeInfo("there", "another", 1, ""), ("channels",), time.time() + 3600)
+
+    async def serve() -> None:
+        async with STORE.open(STORE.config(path=str(house.home / "pilothouse.db"))) as store:
+            await store.write(join)
+
+    asyncio.run(serve())
+    found = checks(house)["channel webhook"]
+    assert (found["state"], found["text"]) == ("broken", f"the gateway runs, but {free}")
 
 
 def test_who_holds_the_engines_is_told(lived_in: House) -> None:
-    assert checks(lived_in)["engines role"]["text"].startswith("home, pid 42 on box, silent for")
+    assert checks(lived_in)["gateway"]["text"].startswith("home, pid 42 on box, has not reported for")
+
+
+def test_a_gateway_that_does_not_run_is_off_and_not_broken(house: House) -> None:
+    off = {"name": "gateway", "state": "off", "text": "not running", "fix": "pilothouse up"}
+    assert checks(house)["gateway"] == off, "without a store too"
+    with_store(house)
+    assert checks(house)["gateway"] == off
+
+
+def test_a_home_that_cannot_be_written_is_found_even_by_root(house: House) -> None:
+    done = house.run("doctor", "--json", PILOTHOUSE_HOME="/proc/pilot")
+    found = {check["name"]: check for check in json.loads(done.stdout)["checks"]}
+    assert (done.returncode, found["store"]["state"]) == (1, "broken")
+    assert "/proc/pilot/pilothouse.db cannot be created: /proc is not writable" in found["store"]["text"]
+    assert found["store"]["fix"] == "export PILOTHOUSE_HOME=~/pilothouse"
+
+
+def test_the_service_is_looked_at(house: House) -> None:
+    tools = house.home / "bin"
+    tools.mkdir()
+    (tools / "systemctl").write_text("#!/bin/sh\necho ActiveState=failed\n")
+    (tools / "systemctl").chmod(0o755)
+    more = {"PATH": f"{tools}{os.pathsep}{os.environ['PATH']}", "HOME": str(house.home)}
+    found = checks(house, **more)["service"]
+    assert (found["state"], found["fix"]) == ("off", "pilothouse service install")
+    unit = house.home / ".config/systemd/user/pilothouse.service"
+    unit.parent.mkdir(parents=True)
+    unit.write_text("[Service]\n")
+    found = checks(house, **more)["service"]
+    assert (found["state"], found["fix"]) == ("warn", "pilothouse service logs")
+
+
+def test_login_and_model_are_tried_and_not_guessed(house: House) -> None:
+    write_dist(house.packages, "guests", {"engines": {"guest": "guest:ENGINE"}}, {"guest": GUEST})
+    mend(house)
+    told = house.run("init", "--yes", "--engine", "guest", "--workspace", "/").stdout
+    assert "not logged in yet:\n  Guest: Guest is not logged in. → guest login\n" in told, told
+    house.config.unlink()
+    found = checks(house)
+    assert found["login guest"]["text"] == "Guest is not logged in." and "model guest" not in found
+    assert found["login guest"]["fix"] == "guest login"
+    (house.home / "logged-in").write_text("")
+    found = checks(house)
+    assert (found["login guest"]["state"], found["model guest"]["state"]) == ("ok", "off")
+    assert found["model guest"]["fix"] == "pilothouse doctor --model"
+    tried = {check["name"]: check for check in house.json("doctor", "--model")["checks"]}
+    assert tried["model guest"]["text"] == "The model did not answer."
 
 
 def test_a_store_that_does_not_open_is_broken_and_no_store_is_fine(house: House) -> None:
@@ -92,6 +197,14 @@ def test_a_store_that_does_not_open_is_broken_and_no_store_is_fine(house: House)
     assert not (house.home / "pilothouse.db").exists()
     (house.home / "pilothouse.db").write_bytes(b"this is no database at all" * 100)
     assert checks(house)["store"]["state"] == "broken"
+
+
+def with_store(house: House) -> None:
+    async def make() -> None:
+        async with STORE.open(SqliteConfig(path=str(house.home / "pilothouse.db"))):
+            pass
+
+    asyncio.run(make())
 
 
 class Odd(Disk):
@@ -115,6 +228,10 @@ class Odd(Disk):
         return file.name != self._locked
 
     @override
+    def permits(self, path: Path) -> bool:
+        return False
+
+    @override
     def is_ours(self, path: Path) -> bool:
         return self._ours
 
@@ -127,7 +244,7 @@ def on_disk(home: Path, disk: Disk) -> dict[str, Check]:
 def test_on_a_full_disk_the_first_thing_to_do_is_to_free_some_space(tmp_path: Path) -> None:
     (tmp_path / "pilothouse.db").write_bytes(b"this is no database at all" * 100)
     assert on_disk(tmp_path, Odd(0))["store"].fix.startswith("free some space")
-    assert on_disk(tmp_path, Odd(1000))["store"].fix.startswith("restore a backup")
+    assert on_disk(tmp_path, Odd(1000))["store"].fix.startswith("pilothouse restore BACKUP")
 
 
 def test_a_store_that_cannot_be_made_is_broken(tmp_path: Path) -> None:
@@ -152,6 +269,21 @@ def test_what_may_not_be_written_is_a_permission_and_no_damage(tmp_path: Path) -
     paths = find_paths({"PILOTHOUSE_HOME": str(tmp_path)})
     logs = {check.name: check.fix for check in check_files(paths, Odd(can_create_in=False))}
     assert logs["log"] == folder
+
+
+def test_a21_a_store_that_others_may_read_or_replace_is_named_with_the_chmod(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir(0o700)
+    store = home / "pilothouse.db"
+    store.touch(0o600)
+    assert "permissions" not in on_disk(home, Odd())
+    store.chmod(0o644)
+    assert on_disk(home, Odd())["permissions"].fix == f"chmod 600 {store}"
+    store.chmod(0o600)
+    home.chmod(0o770)
+    assert on_disk(home, Odd())["permissions"].fix == f"chmod go-w {home}"
+    home.chmod(0o1777)
+    assert "permissions" not in on_disk(home, Odd()), "as /tmp is"
 
 
 def test_a_home_that_is_a_file_is_said_to_be_one(house: House) -> None:

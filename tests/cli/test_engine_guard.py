@@ -29,7 +29,7 @@ CHANGING = (
     ("rules", "add", "--everywhere", "allow tool *"),
     ("rules", "remove", "rule-1"),
     ("pair", "--role", "owner"),
-    ("init", "--owner", "telegram:2", "--engine", "auto", "--force"),
+    ("init", "--owner", "telegram:2", "--engine", "auto"),
     ("asks", "--limit", "5", "allow", "ask-1"),
     ("asks", "deny", "ask-1"),
     ("asks", "answer", "ask-1", "yes"),

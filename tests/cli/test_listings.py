@@ -9,9 +9,11 @@ from tests.cli.conftest import House
 
 from pilothouse.cli.status import Status, render_status
 from pilothouse.cli.table import BELOW, ago, cut, money, plain, render_table, width
-from pilothouse.core.channel_status import HealthNote
+from pilothouse.core.ids import Epoch
+from pilothouse.core.store import Node, NodeInfo
+from pilothouse.runtime.channel_status import HealthNote
 
-LISTINGS = ["status", "sessions", "turns"]
+LISTINGS = ["sessions", "turns"]
 
 
 @pytest.mark.parametrize("word", [*LISTINGS, "trace"])
@@ -23,7 +25,7 @@ def test_without_a_store_nothing_has_happened_and_none_is_made(house: House, wor
     assert list(house.home.iterdir()) == []
 
 
-TABLES = [*LISTINGS, "trace", "engines", "channels", "config"]
+TABLES = ["status", *LISTINGS, "trace", "engines", "channels", "config"]
 
 
 def words_of(listing: str) -> list[str]:
@@ -46,6 +48,12 @@ def test_in_a_pipe_nothing_is_cut_and_every_row_is_one_line(lived_in: House, wor
     assert not [line for line in done.stdout.splitlines() if line.startswith(" ")]
 
 
+@pytest.mark.parametrize("word", ["sessions", "asks", "audit", "users", "rules"])
+def test_the_word_list_changes_nothing(house: House, word: str) -> None:
+    alone, listed = house.run(word, "--json"), house.run(word, "list", "--json")
+    assert (listed.returncode, listed.stdout) == (0, alone.stdout)
+
+
 def test_turns_are_rows_of_id_status_and_prompt(lived_in: House) -> None:
     lines = lived_in.run("turns").stdout.splitlines()
     assert lines[0].split() == ["TURN", "STATUS", "ENGINE", "AGO", "TOOK", "COST", "PROMPT"]
@@ -57,7 +65,13 @@ def test_turns_are_rows_of_id_status_and_prompt(lived_in: House) -> None:
 def test_turns_can_be_narrowed(lived_in: House) -> None:
     assert [turn["id"] for turn in lived_in.json("turns", "--status", "failed")] == ["turn-abd222"]
     assert lived_in.json("turns", "-n", "1")[0]["id"] == "turn-abc111"
-    assert lived_in.run("turns", "--conversation", "elsewhere").stdout == "no turn matches\n"
+    assert lived_in.run("turns", "--conversation", "elsewhere").stdout == "No matching turns.\n"
+
+
+def test_sessions_are_told_with_their_first_words_last_used_first(lived_in: House) -> None:
+    found = lived_in.json("sessions")
+    assert [row["id"] for row in found] == ["session-1", "session-2", "session-3"]
+    assert found[0]["first_words"].startswith("mend the ")
 
 
 def test_sessions_tell_turns_and_cost(lived_in: House) -> None:
@@ -65,6 +79,7 @@ def test_sessions_tell_turns_and_cost(lived_in: House) -> None:
     assert (found[0]["id"], found[0]["turns"], found[0]["cost_usd"]) == ("session-1", 2, 0.25)
     lines = lived_in.run("sessions").stdout.splitlines()
     assert "session-1  puppet  2" in lines[1]
+    assert lines[1].endswith("  mend the [31mroof please"), "and what it began with"
 
 
 def test_a_cost_that_nobody_told_is_no_zero(lived_in: House) -> None:
@@ -73,17 +88,45 @@ def test_a_cost_that_nobody_told_is_no_zero(lived_in: House) -> None:
     assert [row["cost_usd"] for row in lived_in.json("sessions")] == [0.25, None, 0.0]
 
 
-def test_status_shows_nodes_asks_and_the_last_errors(lived_in: House) -> None:
+def test_status_is_for_people_and_keeps_the_nodes_for_verbose(lived_in: House) -> None:
     text = lived_in.run("status").stdout
-    for part in ("NODES", "home@box", "ASKS", "Run make?", "LAST ERRORS", "auth: log in again"):
+    assert text.startswith(
+        "gateway  not running → pilothouse up\nasks     1 waits for you: pilothouse asks\n"
+    )
+    for part in ("WAITS FOR YOU", "Run make?", "LAST ERRORS", "auth: log in again"):
         assert part in text
+    assert "NODES" not in text and "home@box" not in text
+    assert "home@box" in lived_in.run("status", "--verbose").stdout
     document = lived_in.json("status")
-    assert set(document) == {"nodes", "turns", "queues", "asks", "failures", "channels", "gone"}
-    assert document["nodes"][0]["roles"] == ["engines"]
+    assert set(document) == {"running", "nodes", "turns", "queues", "asks", "failures", "channels", "gone"}
+    assert (document["running"], document["nodes"][0]["roles"]) == (False, ["engines"])
+
+
+def test_status_says_which_channels_are_connected() -> None:
+    def told(noted: HealthNote | None, *, runs: bool = True) -> list[str]:
+        node = Node(Epoch(1), NodeInfo("pilothouse up", "elsewhere", 7, "1"), ("engines",), 100.0, 1, False)
+        notes = {"discord": noted} if noted else {}
+        status = Status([node] if runs else [], [], [], [], [], notes)
+        return render_status(status, 10.0, enabled=["discord"]).splitlines()
+
+    assert told(HealthNote(9.0, 5.0)) == [
+        "gateway  running (pilothouse up, pid 7)",
+        "discord  connected, heard 5s ago",
+        "asks     none open",
+    ]
+    assert told(HealthNote(9.0, 5.0, "It is refused."))[1] == (
+        "discord  in trouble: It is refused. (last heard 5s ago)"
+    )
+    assert told(None)[1] == "discord  connecting"
+    assert told(HealthNote(9.0, 5.0, "It is refused."), runs=False)[:2] == [
+        "gateway  not running → pilothouse up",
+        "discord  not connected",
+    ], "an old trouble is no news"
 
 
 def test_an_empty_status_has_the_same_shape(house: House) -> None:
     empty: dict[str, Any] = {
+        "running": False,
         "nodes": [],
         "turns": [],
         "queues": [],
@@ -189,8 +232,10 @@ def test_a_channels_trouble_is_told_whole() -> None:
     trouble = (
         "Discord refuses the bot token. Take a new one at https://discord.com/developers, " + "a b " * 30
     )
-    status = Status([], [], [], [], [], {"discord": HealthNote(0.0, 0.0, trouble)})
-    assert " ".join(trouble.split()) in " ".join(render_status(status, 10.0).split())
+    node = Node(Epoch(1), NodeInfo("up", "elsewhere", 7, "1"), ("engines",), 100.0, 1, False)
+    status = Status([node], [], [], [], [], {"discord": HealthNote(0.0, 0.0, trouble)})
+    for columns in (None, 60):
+        assert " ".join(trouble.split()) in " ".join(render_status(status, 10.0, columns).split())
 
 
 def test_a_last_column_that_wraps_loses_nothing() -> None:

@@ -15,14 +15,15 @@ import pytest
 from tests.cli.conftest import House, with_bots
 from tests.shelf import ADDRESS, PLACE, SESSION
 
-from pilothouse.core.ask import Ask, AskRow, Option, RuleOffer, hash_payload
+from pilothouse.core.ask import Ask, AskRow, Decision, Option, RuleOffer, hash_payload
 from pilothouse.core.conversation import Conversation
+from pilothouse.core.facts import NAME
 from pilothouse.core.ids import AskId, TurnId, UserId
 from pilothouse.core.message import Author, InboundMessage
 from pilothouse.core.people import Approvers, Authority, People
 from pilothouse.core.store import Tx
 from pilothouse.runtime.admission import ask_to_join, pair, parse_code
-from pilothouse.runtime.clock import new_id
+from pilothouse.runtime.ports import new_id
 from pilothouse.stores.sqlite import STORE, SqliteConfig
 
 T = TypeVar("T")
@@ -132,8 +133,8 @@ def test_what_was_taken_and_what_the_file_keeps_is_one_message(house: House) -> 
             ["nope:1", "member"],
             """'nope:1' cannot be anyone's id: there is no channel "nope"; installed: discord, tele""",
         ),
-        (["telegram:@ada", "owner"], "on Telegram people are known by a number, such as 12345; leave it out"),
-        (["discord:ada", "owner"], "on Discord people are known by a long number"),
+        (["telegram:@ada", "owner"], "on Telegram an id is a number, such as 12345; leave it out"),
+        (["discord:ada", "owner"], "on Discord an id is a long number"),
     ],
 )
 def test_a_grant_that_means_nothing_is_refused(house: House, words: list[str], hint: str) -> None:
@@ -162,7 +163,7 @@ def test_an_ask_has_one_word_wherever_it_is_listed(house: House) -> None:
     ask(house, topic="join")
     assert re.search(r"ask-one +join +open", house.run("asks").stdout)
     assert re.search(r"ask-one +join +\d+s", house.run("status").stdout)
-    assert re.search(r"kind +join, open", house.run("asks", "show", "ask-one").stdout)
+    assert re.search(r"kind +join\nresult +open", house.run("asks", "show", "ask-one").stdout)
 
 
 def test_a_code_that_nobody_can_send_anywhere_says_so(house: House) -> None:
@@ -177,7 +178,7 @@ def test_a_code_that_nobody_can_send_anywhere_says_so(house: House) -> None:
 
 def test_the_first_code_makes_the_owner_and_the_next_a_member(house: House) -> None:
     text = house.run("pair").stdout
-    assert "let in as owner" in text
+    assert "lets the first who sends it in as owner" in text and "works once, for 10 minutes" in text
     code = parse_code(text.splitlines()[0])
     assert code is not None
     sender = Author(UserId("telegram:5"), "Eve")
@@ -189,14 +190,14 @@ def test_the_first_code_makes_the_owner_and_the_next_a_member(house: House) -> N
 
 
 def test_what_waits_is_listed_and_shown_whole(house: House) -> None:
-    assert house.run("asks").stdout == "nothing waits for an answer\n"
+    assert house.run("asks").stdout == "No open asks.\n"
     ask(house)
     ask(house, "ask-two", authority=Authority(Approvers(("admin",), quorum=2)))
     listed = house.run("asks").stdout
     assert re.search(r"^ask-two +approval +open +\w+ +0 of 2 +telegram:7 +Run make\?", listed, re.MULTILINE)
     shown = house.run("asks", "show", "two").stdout
-    assert hash_payload(MAKE) in shown and "2 people must say yes" in shown
-    assert "command: make [31m all" in shown, "and nothing in it drives the terminal"
+    assert hash_payload(MAKE) in shown and "2 people must allow this" in shown
+    assert "command: make\\u001b[31m all" in shown, "and nothing in it drives the terminal"
     assert house.json("asks", "show", "ask-two")["ask"]["payload"] == MAKE
 
 
@@ -213,12 +214,12 @@ def test_an_answer_from_the_shell_is_the_owners_and_is_said_where_it_was_asked(h
     done = house.run("asks", "allow", "one", "--session")
     assert (done.returncode, done.stdout) == (
         0,
-        f"Run make? · allowed for this session, by {getpass.getuser()}\n",
+        f"Allowed for this session by {getpass.getuser()}: Run make?\n",
     )
     (row,) = [row for row in house.json("asks", "--all") if row["ask"]["id"] == "ask-one"]
     assert (row["state"], row["decision"]["by"], row["decision"]["remember"]) == ("answered", ME, "session")
     said = store(house, lambda tx: tx.outbox.by_key("ask:ask-one:settled"))
-    assert said is not None and "allowed" in bytes(said.body).decode()
+    assert said is not None and "Allowed" in bytes(said.body).decode()
     again = house.run("asks", "deny", "one", "--reason", "too late")
     assert again.returncode == 1
     assert f"Already answered by {getpass.getuser()}: allowed" in again.stderr
@@ -252,6 +253,48 @@ def test_the_one_that_is_open_is_meant_and_not_those_that_are_settled(house: Hou
     assert house.json("asks", "show", "ab")["ask"]["id"] == "ask-ab"
     assert house.run("asks", "deny", "a").returncode == 0
     assert "Several asks" in house.run("asks", "show", "a").stderr
+
+
+def test_a_settled_ask_tells_who_decided_what_and_what_ran(house: House) -> None:
+    for id in ("ask-once", "ask-used", "ask-changed", "ask-denied", "ask-late"):
+        ask(house, id)
+
+    def settle(tx: Tx) -> None:
+        at, alice = time.time(), UserId("telegram:7")
+        tx.set_fact(NAME.of(alice), "Alice")
+        edited = {"command": "make none"}
+        for id, decision in {
+            "ask-once": Decision("allow", by=alice),
+            "ask-used": Decision("allow", by=alice, remember="session"),
+            "ask-changed": Decision("allow", by=alice, input=edited),
+            "ask-denied": Decision("deny", by=alice, text="not today"),
+        }.items():
+            tx.asks.move(AskId(id), "answered", at=at, decision=decision)
+        tx.asks.mark_used(AskId("ask-used"))
+        tx.asks.mark_used(AskId("ask-changed"))
+        tx.asks.move(AskId("ask-late"), "expired", at=at)
+
+    store(house, settle)
+    listed = house.run("asks", "--all").stdout
+    for row in (
+        r"ask-once +approval +allowed, by Alice",
+        r"ask-used +approval +allowed for this session, by Alice",
+        r"ask-changed +approval +allowed with a change, by Alice",
+        r"ask-denied +approval +denied: not today, by Alice",
+        r"ask-late +approval +expired",
+    ):
+        assert re.search(row, listed), listed
+    shown = {
+        id: house.run("asks", "show", f"ask-{id}").stdout
+        for id in ("once", "used", "changed", "denied", "late")
+    }
+    assert re.search(
+        r"result +allowed, by Alice \(telegram:7\), \d+s ago\nran +not yet: the engine", shown["once"]
+    )
+    assert "ran     yes, exactly as shown below" in shown["used"] and "Changed to" not in shown["used"]
+    assert "ran     yes, with the change below" in shown["changed"]
+    assert shown["changed"].endswith("Changed to:\n\ntool: Bash\ncommand: make none\n")
+    assert "ran     no\n" in shown["denied"] and "expired: nobody answered in time" in shown["late"]
 
 
 def test_what_there_is_not_is_said(house: House) -> None:

@@ -8,6 +8,8 @@ from typing import Any
 from tests.cli.conftest import House
 from tests.runtime.test_trust import replace
 
+from pilothouse.cli.rules import NO_RULES
+
 
 def listed(house: House) -> list[dict[str, Any]]:
     done = house.run("rules", "--json")
@@ -17,7 +19,7 @@ def listed(house: House) -> list[dict[str, Any]]:
 
 def test_without_rules_the_way_to_one_is_told_and_no_store_is_made(house: House) -> None:
     done = house.run("rules")
-    assert (done.returncode, done.stdout) == (0, "No rules. `pilothouse rules add` makes one.\n")
+    assert (done.returncode, done.stdout) == (0, f"{NO_RULES}\n")
     assert not (house.home / "pilothouse.db").exists()
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from contextlib import closing
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from tests.cli.conftest import House
 from tests.shelf import ADDRESS, ASK, DONE, FAILED, NODE, PLACE, SESSION, T0
 
@@ -15,6 +17,7 @@ from pilothouse.core.event import SessionStarted, TextDelta, TurnEnded
 from pilothouse.core.ids import MessageId
 from pilothouse.core.message import MessageRef, Part
 from pilothouse.core.store import Tx
+from pilothouse.core.transcript import Entry
 from pilothouse.stores.sqlite import STORE, SqliteConfig
 
 
@@ -23,7 +26,7 @@ def fill(tx: Tx) -> None:
     tx.nodes.join(NODE.info, ["engines"], T0)
     tx.conversations.ensure(Conversation(PLACE, ADDRESS, T0))
     tx.sessions.add(SESSION)
-    terms: dict[str, Any] = {"lane": "main", "conversation_id": PLACE, "kind": "message", "at": T0}
+    terms: dict[str, Any] = {"conversation_id": PLACE, "kind": "message", "at": T0}
     tx.inbox.put(id=MessageId("msg-1"), key="k1", body=b'{"text": "mend the roof"}', **terms)
     tx.turns.add(DONE)
     tx.turns.add(FAILED)
@@ -48,11 +51,32 @@ async def used(house: House) -> House:
 
 
 @pytest.mark.anyio
+async def test_a_session_is_exported_and_its_words_are_found(used: House) -> None:
+    heard = Entry(SESSION.id, PLACE, "/srv/app", DONE.id, T0, "person", "Ann", "mend the \x1b[31mroof")
+    said = [heard, replace(heard, role="agent", who="puppet", text="mended")]
+
+    def keep(tx: Tx) -> None:
+        tx.transcripts.add(DONE.id, said, complete=True)
+
+    async with STORE.open(SqliteConfig(path=str(used.home / "pilothouse.db"))) as store:
+        await store.write(keep)
+    shown = used.run("sessions", "export", "session-1").stdout
+    assert shown.startswith("# Session session-1\n") and "· Ann\n\n> mend the [31mroof\n" in shown
+    lines = used.run("sessions", "export", "1", "--format", "jsonl").stdout.splitlines()
+    assert [json.loads(line)["text"] for line in lines] == ["mend the \x1b[31mroof", "mended"]
+    found = used.run("search", "the", "mend").stdout.splitlines()
+    assert found[0].startswith("session-1  ") and "Ann: mend the " in found[1]
+    assert used.run("search", 'AND "(').stdout.startswith("Nothing was found.")
+    wrong = used.run("sessions", "export", "nope")
+    assert (wrong.returncode != 0, wrong.stdout) == (True, "") and "There is no session" in wrong.stderr
+
+
+@pytest.mark.anyio
 async def test_the_listings_read_a_real_store(used: House) -> None:
     assert [turn["id"] for turn in used.json("turns", "--status", "done")] == [DONE.id]
     assert [session["id"] for session in used.json("sessions")] == [SESSION.id]
     status = used.json("status")
-    assert status["queues"] == [{"conversation": PLACE, "inbox": 1, "outbox": 1}]
+    assert status["queues"] == [{"conversation": PLACE, "inbox": 1, "outbox": 1, "waiting": 2}]
     assert [node["info"]["name"] for node in status["nodes"]] == ["home"]
     assert [turn["id"] for turn in status["failures"]] == [FAILED.id]
 
@@ -85,7 +109,7 @@ async def test_doctor_opens_a_real_store(used: House) -> None:
         "text": str(used.home / "pilothouse.db"),
         "fix": "",
     }
-    assert checks["engines role"]["text"].startswith("home, pid 42 on box")
+    assert checks["gateway"]["text"].startswith("home, pid 42 on box")
 
 
 @pytest.mark.anyio

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from tests.cli.conftest import House
 from tests.shelf import CALL, DONE, INBOX, OUTBOX, PART, PLACE, SESSION, T0
 
-from pilothouse.cli.story import Sending, Story, tell
+from pilothouse.cli.story import Sending, Story, render_story, tell
 from pilothouse.core.ask import Ask, AskRow, Decision
 from pilothouse.core.channel import LoggedEvent
 from pilothouse.core.event import AskChanged, Asked, EngineEvent, ToolFinished, ToolStarted, TurnEnded
@@ -77,7 +77,9 @@ def test_what_was_written_at_one_time_is_told_in_the_order_in_which_it_came_abou
     inbox = [replace(row, created_at=T0, ended_at=T0) for row in (INBOX["msg-1"],)]
     logged = [LoggedEvent(n, DONE.id, T0 - n, event) for n, event in enumerate(events)]
     outbox = [Sending(replace(OUTBOX["out-1"], created_at=T0, ended_at=T0), [PART])]
-    assert [step.what for step in tell(Story(turn, inbox, logged, [row], outbox))] == [
+    steps = tell(Story(turn, inbox, logged, [row], outbox))
+    assert {after for after, _, _ in render_story(steps)} == {"+0.00s"}, "no time runs backwards"
+    assert [step.what for step in steps] == [
         "message.accepted",
         "turn.made",
         "turn.started",

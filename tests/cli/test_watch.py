@@ -7,8 +7,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 import anyio
@@ -16,11 +16,13 @@ import pytest
 from tests.cli.conftest import House
 from tests.dists import write_dist
 
+from pilothouse.cli.watch import likeliest
 from pilothouse.core.conversation import Conversation, Session
 from pilothouse.core.event import ResumeToken
 from pilothouse.core.ids import ChannelId, ConversationId, EngineId, SessionId
 from pilothouse.core.message import Address
 from pilothouse.core.store import Tx
+from pilothouse.engines.polled_log import PolledLog, Read
 from pilothouse.stores.sqlite import STORE
 
 ID = "01941f2a-3b4c-7d8e-9f0a-1b2c3d4e5f6a"
@@ -88,8 +90,9 @@ def watching(house: House, folder: Path, *words: str) -> Iterator[Watching]:
     try:
         yield Watching(process, folder)
         process.send_signal(signal.SIGINT)
-        assert process.wait(WITHIN_S) == 130
-        assert "Traceback" not in (folder / "err").read_text()
+        assert process.wait(WITHIN_S) == 0, "leaving is no error"
+        said = (folder / "err").read_text()
+        assert "Traceback" not in said and "error:" not in said
     finally:
         process.kill()
         process.wait()
@@ -192,3 +195,16 @@ def test_a_session_without_a_token_says_what_to_do(watched: House) -> None:
     done = watched.run("watch", "session-abc", HOME=str(watched.home))
     assert done.returncode == 1
     assert "send it a message first" in done.stderr
+
+
+def test_of_several_engines_the_last_used_session_of_a_folder_and_the_one_that_exists_are_taken() -> None:
+    @asynccontextmanager
+    async def nothing() -> AsyncIterator[Read]:
+        raise NotImplementedError
+        yield
+
+    coming, old, new = (PolledLog(str(at), lambda at=at: at, nothing, 1.0) for at in (0.0, 1.0, 2.0))
+    assert likeliest([old, new, coming], is_path=True) == [new]
+    assert likeliest([coming, old], is_path=False) == [old]
+    assert likeliest([old, new], is_path=False) == [old, new]
+    assert likeliest([coming], is_path=False) == [coming]

@@ -10,11 +10,15 @@ from tests.config.homes import Home
 from pilothouse.bootstrap.people import make_approvals, make_people
 from pilothouse.config import InvalidConfig
 from pilothouse.core.ids import UserId
-from pilothouse.core.people import DESTRUCTIVE, ORDINARY, Approvers
+from pilothouse.core.people import DESTRUCTIVE, ORDINARY, OWNERS, Approvers
 
 
 def test_what_nobody_sets_is_the_default(home: Home) -> None:
-    assert make_approvals(home.load().config) == {"ordinary": ORDINARY, "destructive": DESTRUCTIVE}
+    assert make_approvals(home.load().config) == {
+        "ordinary": ORDINARY,
+        "destructive": DESTRUCTIVE,
+        "own": OWNERS,
+    }
 
 
 def test_setting_one_key_of_the_destructive_class_does_not_loosen_the_others(home: Home) -> None:

@@ -9,7 +9,7 @@ import pytest
 from tests.dists import ROOT
 
 from pilothouse.config import may_reload
-from pilothouse.config.model import BudgetSection, GatewaySection, LimitsSection, LogSection
+from pilothouse.config.model import BudgetSection, GatewaySection, IsolationSection, LimitsSection, LogSection
 from pilothouse.config.workspace import Preferences
 
 PAGE = (ROOT / "docs" / "configuration.md").read_text()
@@ -28,6 +28,7 @@ ROWS = {
             ("gateway", GatewaySection),
             ("budget", BudgetSection),
             ("limits", LimitsSection),
+            ("isolation", IsolationSection),
             ("log", LogSection),
         )
         for info in msgspec.structs.fields(model)
@@ -35,7 +36,7 @@ ROWS = {
 )
 def test_a_setting_stands_on_the_page(section: str, name: str, default: object) -> None:
     written, reload = ROWS[name]
-    assert json.loads(written) == default
+    assert json.loads(written) == (list(default) if isinstance(default, tuple) else default)
     assert reload == ("yes" if may_reload(f"{section}.{name}") else "restart")
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.config.homes import EngineSection, Home
 
-from pilothouse.bootstrap.app import engine_environment
+from pilothouse.bootstrap.environment import engine_environment
 from pilothouse.config import Secret, find_paths
 from pilothouse.config.sources import flatten, merge, parse_literal, unflatten
 
@@ -136,6 +136,12 @@ def test_an_empty_variable_leaves_the_secret_of_the_env_file_in_force(home: Home
 def test_a_secret_that_somebody_set_is_not_looked_for_elsewhere(home: Home) -> None:
     loaded = home.load('[channels.telegram]\ntoken = "${OTHER}"\n', OTHER="hunter22", TELEGRAM_TOKEN="stray")
     assert loaded.config.channels["telegram"].settings.token.reveal() == "hunter22"
+
+
+def test_in_a_reference_the_environment_counts_before_the_env_file(home: Home) -> None:
+    text = "[engines.script]\ncommand = '${A}-${B}'\n"
+    loaded = home.load(text, secrets="A=from-file\nB=only-file\n", A="from-environment")
+    assert loaded.config.engines["script"].settings.command == "from-environment-only-file"
 
 
 @pytest.mark.parametrize(

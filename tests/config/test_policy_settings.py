@@ -9,7 +9,7 @@ import pytest
 from tests.config.homes import Home
 
 from pilothouse.bootstrap.binding import read_pick
-from pilothouse.bootstrap.policy import ConfiguredRules
+from pilothouse.bootstrap.policy import ConfiguredRules, own_files
 from pilothouse.config import WORKSPACE_FILE_NAME, ConfigHolder, mode_in, narrowing_of
 from pilothouse.core.errors import ConfigError
 from pilothouse.core.policy import MODES
@@ -119,3 +119,27 @@ def test_a_mode_is_picked_by_number_or_by_name_and_enter_is_the_narrowest(
     said = iter(lines)
     assert read_pick(lambda: next(said)) == picked
     assert picked is None or picked in MODES
+
+
+def test_a_home_folder_and_what_is_above_it_are_minimal_in_every_mode(home: Home, tmp_path: Path) -> None:
+    loaded = home.load("[policy]\napproval_mode = 'full-access'\n")
+    told = ConfiguredRules(ConfigHolder(loaded, lambda: loaded))
+    own = Path.home().resolve()
+    for folder in (own, *own.parents):
+        assert told(str(folder)).at_most == "minimal", folder
+    assert told(str(tmp_path)).at_most == "full-access"
+
+
+def test_the_files_of_pilothouse_are_its_configuration_secrets_data_and_store(home: Home) -> None:
+    loaded = home.load()
+    own = own_files(loaded.paths, loaded.config)
+    for file in (loaded.paths.config_file, loaded.paths.env_file, loaded.paths.state_dir / "x.sock"):
+        assert any(str(file).startswith(one) for one in own), file
+    assert str(loaded.paths.data_dir) in own
+
+
+def test_a_wrong_pick_is_told_what_to_type(capsys: pytest.CaptureFixture[str]) -> None:
+    """P26: the question was repeated without a word."""
+    said = iter(["hello\n", "1\n"])
+    assert read_pick(lambda: next(said)) == "minimal"
+    assert capsys.readouterr().err == "Type 1, 2 or 3, or press Enter for 1.\n"

@@ -1,6 +1,7 @@
 """One request, one whole answer, or a failure that says how far the request came."""
 
 import logging
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from email import message_from_bytes
 
@@ -349,6 +350,38 @@ async def test_the_proxy_of_the_environment_counts_and_no_proxy_excepts_from_it(
     assert "proxied" in said.splitlines()[0]
     assert "direct" in said.splitlines()[1]
     assert [len(heads) for heads in proxy.heads] == [1]
+
+
+async def test_a_direct_client_asks_no_proxy_of_the_environment() -> None:
+    async with serving(saying(answer(b"proxied"))) as proxy, serving(saying(answer(b"direct"))) as visits:
+        program = ASK.replace("open_http()", "open_http(direct=True)").format(urls=(visits.url,))
+        assert "direct" in await said_with({"HTTP_PROXY": f"127.0.0.1:{proxy.port}"}, program)
+    assert proxy.heads == []
+
+
+async def test_a_stream_is_read_until_it_breaks() -> None:
+    async def serve(stream: ByteStream, visits: Visits) -> None:
+        await read_request(stream)
+        await stream.send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\none\r\n")
+        await stream.send(b"3\r\ntwo\r\n")
+
+    async with (
+        serving(serve) as visits,
+        open_http() as http,
+        http.follow(visits.url, headers={"X": "y"}, wait_s=20) as pieces,
+    ):
+        assert isinstance(pieces, AsyncIterator)
+        assert b"".join([piece async for piece in pieces]) == b"onetwo"
+
+
+@pytest.mark.parametrize(("reply", "wanted"), [(answer(b"", status=b"401 No"), "Reply"), (b"", "Failed")])
+async def test_a_stream_that_is_refused_says_so(reply: bytes, wanted: str) -> None:
+    async with (
+        serving(saying(reply, then_close=True)) as visits,
+        open_http() as http,
+        http.follow(visits.url, headers={}, wait_s=20) as pieces,
+    ):
+        assert type(pieces).__name__ == wanted
 
 
 async def test_certificates_that_the_environment_names_are_trusted_also_through_a_tunnel() -> None:

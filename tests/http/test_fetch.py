@@ -70,7 +70,7 @@ async def test_a_redirect_is_a_refusal_and_is_not_followed(status: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "words"), [(404, "not there"), (403, "403"), (500, "500"), (206, "206"), (204, "204")]
+    ("status", "words"), [(404, "no longer exists"), (403, "403"), (500, "500"), (206, "206"), (204, "204")]
 )
 async def test_any_other_status_is_said(status: int, words: str) -> None:
     found = await refused(answering(b"", b"Content-Length: 0", status=b"%d X" % status))

@@ -47,6 +47,15 @@ async def test_a_jail_changes_the_start_and_is_left_after_the_process(tmp_path: 
     assert seen == ["open test", "removed"]
 
 
+async def test_a7_git_is_made_safe_in_every_process(tmp_path: Path) -> None:
+    told = "import os; print({k: v for k, v in os.environ.items() if k.startswith('GIT_')})"
+    begun = msgspec.structs.replace(start(tmp_path), argv=[sys.executable, "-c", told])
+    assert "core.hooksPath" in await first_line(Launcher(), begun)
+    trusted = await first_line(Launcher(), msgspec.structs.replace(begun, trusted=True))
+    assert "core.fsmonitor" in trusted
+    assert "core.hooksPath" not in trusted
+
+
 async def test_a_jail_is_left_when_the_program_does_not_start(tmp_path: Path) -> None:
     left: list[bool] = []
 

@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+from pathlib import Path
 
 import anyio
 import pytest
@@ -203,18 +204,23 @@ async def test_a_stop_that_is_cancelled_is_finished_on_leaving(
     assert process.exit_code == -signal.SIGKILL
 
 
-async def test_a_child_that_keeps_forking_is_ended(launch: Launch, program: Program) -> None:
+async def test_a_child_that_keeps_forking_is_ended(
+    launch: Launch, program: Program, tmp_path: Path, is_alive: IsAlive
+) -> None:
     argv = program(
         "import os, signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nprint('up')\n"
         "for _ in range(300):\n"
         " if os.fork(): time.sleep(0.005); os._exit(0)\n"
         " os.setsid()\n"
+        "open('last', 'w').write(str(os.getpid()))\n"
         "time.sleep(600)"
     )
     async with launch(argv, deadlines=QUICK) as process:
         await anext(process.lines())
         stopped = await process.stop()
     assert stopped.survivors == ()
+    last = tmp_path / "last"
+    assert not last.exists() or not is_alive(int(last.read_text()))
 
 
 async def test_an_ended_child_leaves_no_zombie(launch: Launch) -> None:

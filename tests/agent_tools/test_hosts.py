@@ -1,0 +1,64 @@
+"""A jailed program wants to reach a host: people are asked in the conversation whose turn runs there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.runtime.puppet import PuppetEngine, Strings
+from tests.runtime.rig import Rig, open_rig
+
+from pilothouse.isolation.host_answers import ONCE_S, HostAnswers
+from pilothouse.isolation.hosts import Target
+from pilothouse.runtime.agent_calls.hosts import ask_host
+
+
+async def test_an_unknown_host_is_asked_about_and_always_is_kept_for_the_folder(tmp_path: Path) -> None:
+    told: list[str] = []
+    rigs: list[Rig] = []
+
+    async def scene(strings: Strings) -> None:
+        ports, place = rigs[0].ports, strings.brief.workspace
+        await strings.start()
+        await strings.tool(title="pip install x")
+        told.extend(
+            [
+                await ask_host(ports, place, "docs.example.com:443"),
+                await ask_host(ports, place, "example.org:443"),
+                await ask_host(ports, place, "other.org:443"),
+                await ask_host(ports, place, "other.org:443"),
+                await ask_host(ports, str(tmp_path / "elsewhere"), "other.org:443"),
+            ]
+        )
+        await strings.tool_done()
+        await strings.end("done")
+
+    async with open_rig(tmp_path, PuppetEngine(scene)) as rig:
+        rigs.append(rig)
+        await rig.channel.say("go")
+        for host, option in (("docs.example.com", "once"), ("example.org", "no"), ("other.org", "always")):
+            ask = await rig.until_asked(f"{host}:443")
+            assert "pip install x" in ask.title
+            assert (await rig.channel.answer(ask, "answer", options=(option,))).accepted
+        await rig.until_ended()
+    assert told == ["once", "no", "always", "always", "no"]
+
+
+async def test_a_jail_asks_once_for_a_while_and_keeps_what_holds_for_the_session() -> None:
+    now, asked = [0.0], list[str]()
+    answers = {"a.org:443": "once", "b.org:443": "session", "c.org:443": "no"}
+
+    async def ask(workspace: str, host: str) -> str:
+        asked.append(host)
+        return answers[host]
+
+    kept = HostAnswers("/work", ask, lambda: now[0])
+    for _ in range(2):
+        assert await kept(Target("a.org", 443))
+        assert await kept(Target("b.org", 443))
+        assert not await kept(Target("c.org", 443))
+    assert asked == list(answers)
+    now[0] = ONCE_S + 1
+    assert await kept(Target("b.org", 443))
+    assert asked == list(answers)
+    assert not await kept(Target("c.org", 443))
+    assert asked[3:] == ["c.org:443"]

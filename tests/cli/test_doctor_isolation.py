@@ -1,0 +1,51 @@
+"""What `doctor` says about jails."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.config.homes import MODELS
+from tests.isolation.canary import need_jail
+
+from pilothouse.cli.doctor_isolation import check_isolation
+from pilothouse.config import Loaded, find_paths, load
+
+
+def loaded(folder: Path, text: str) -> Loaded:
+    (folder / "config.toml").write_text(text)
+    environ = {"PILOTHOUSE_HOME": str(folder)}
+    return load(find_paths(environ), environ, MODELS)
+
+
+def test_without_a_jailed_workspace_it_is_a_line_that_needs_nothing(tmp_path: Path) -> None:
+    (check,) = check_isolation(loaded(tmp_path, ""))
+    assert check.state == "off"
+    assert "no workspace is jailed" in check.text
+
+
+def test_it_names_the_proved_engines_and_what_would_be_missing_inside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    need_jail()
+    work, tools, other = tmp_path / "work", tmp_path / "tools", tmp_path / "other"
+    for folder in (work, tools, other):
+        folder.mkdir()
+    monkeypatch.setenv("PATH", f"/usr/bin:{tools}:{other}:/no/such")
+    text = f"[workspaces.w]\npath = '{work}'\nisolation = 'jail'\nallow_read = ['{tools}']\n"
+    home = tmp_path / "home"
+    home.mkdir()
+    fine, missing = check_isolation(loaded(home, text))
+    assert fine.state == "ok"
+    assert "claude" in fine.text
+    assert missing.state == "warn"
+    assert str(other) in missing.text
+    assert str(tools) not in missing.text
+
+
+def test_a_workspace_that_cannot_be_jailed_is_named(tmp_path: Path) -> None:
+    need_jail()
+    text = "[workspaces.w]\npath = '/'\nisolation = 'jail'\n"
+    checks = list(check_isolation(loaded(tmp_path, text)))
+    assert [one.state for one in checks] == ["ok", "broken"]
+    assert "cannot be jailed" in checks[1].text

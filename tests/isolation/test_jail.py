@@ -1,0 +1,215 @@
+"""Plain programs in a real jail: the canaries, files, processes, bad workspaces."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import anyio
+import msgspec
+import pytest
+from tests.isolation.canary import NAMES, Stage, jails, need_jail
+
+from pilothouse.core.engine import ProcessStart
+from pilothouse.core.isolation import Isolation, Needs, server_endpoints, server_programs
+from pilothouse.isolation.canaries import Proof
+from pilothouse.isolation.jail import Jails, sweep_scratch
+from pilothouse.isolation.support import Support, try_jail
+from pilothouse.processes import Launcher, SpawnFailed
+
+FREE = {"gateway", "see_home", "read_store", "read_other", "symlink_out", "git_hooks", "git_config"}
+
+
+def start(stage: Stage, script: str, **changed: object) -> ProcessStart:
+    environment = {"PATH": os.environ["PATH"], "HOME": str(stage.home), "LANG": "C.UTF-8"}
+    place = str(stage.workspace)
+    plain = ProcessStart("test", ["bash", "-c", script], place, environment, place)
+    return msgspec.structs.replace(plain, **changed)
+
+
+async def output(launcher: Launcher, start: ProcessStart) -> str:
+    async with launcher.open(start) as process:
+        process.close_input()
+        lines = [line.data.decode() async for line in process.lines()]
+        await process.wait()
+        return "\n".join([*lines, process.stderr_tail()])
+
+
+async def test_a_plain_program_is_held_and_without_a_jail_the_same_tries_succeed(
+    stage: Stage, tmp_path: Path
+) -> None:
+    need_jail()
+    script = stage.script()
+    held = stage.verdicts(await output(Launcher(jails(stage, tmp_path).open), start(stage, script)))
+    assert held == dict.fromkeys(NAMES, "held")
+    free = stage.verdicts(await output(Launcher(), start(stage, script)))
+    assert {name for name, result in free.items() if result == "BROKEN"} >= FREE | {"write_ssh"}
+    assert list((tmp_path / "jails").iterdir()) == []
+
+
+async def test_a_commit_is_possible_also_in_a_worktree(stage: Stage, tmp_path: Path) -> None:
+    need_jail()
+    git = "git -c user.name=a -c user.email=a@example.org"
+    made = jails(stage, tmp_path)
+    told = await output(
+        Launcher(made.open), start(stage, f"{git} commit -q --allow-empty -m one; git log --format=%s")
+    )
+    assert told.split() == ["one"]
+    words = ["git", "worktree", "add", "-q", str(tmp_path / "tree")]
+    await anyio.run_process(words, cwd=stage.workspace)
+    there = {"cwd": str(tmp_path / "tree"), "workspace": str(tmp_path / "tree")}
+    script = (
+        f"{git} commit -q --allow-empty -m two; git log --format=%s; echo x > {stage.workspace}/.git/hooks/x"
+    )
+    told = await output(Launcher(made.open), start(stage, script, **there))
+    assert told.split()[:2] == ["two", "one"]
+    assert "Read-only" in told
+
+
+async def test_a_repository_cannot_name_a_folder_that_is_shown(stage: Stage, tmp_path: Path) -> None:
+    need_jail()
+    for bait in ("file", "link"):
+        work = tmp_path / bait
+        work.mkdir()
+        if bait == "file":
+            (work / ".git").write_text(f"gitdir: {stage.other}\n")
+        else:
+            (work / ".git").symlink_to(stage.other)
+        told = await output(
+            Launcher(jails(stage, tmp_path).open),
+            start(stage, f"cat {stage.other}/notes.txt .git/notes.txt", cwd=str(work), workspace=str(work)),
+        )
+        assert "of another conversation" not in told
+
+
+async def test_what_a_program_needs_is_there_and_a_copy_changes_nothing(stage: Stage, tmp_path: Path) -> None:
+    need_jail()
+    (stage.home / "state.json").write_text("old\n")
+    (stage.home / "settings").write_text("fixed\n")
+    needs = Needs(
+        read=(str(stage.home / "settings"), str(stage.home / "missing")),
+        copies=(str(stage.home / "state.json"), "/etc/passwd"),
+        mounts={str(stage.home / "logs"): str(tmp_path / "kept")},
+    )
+    script = "cd; cat state.json settings; echo new > state.json; echo x > settings; echo kept > logs/one; ls"
+    told = await output(Launcher(jails(stage, tmp_path).open), start(stage, script, needs=needs))
+    assert told.split()[:2] == ["old", "fixed"]
+    assert "Read-only" in told
+    assert "missing" not in told
+    assert (stage.home / "state.json").read_text() == "old\n"
+    assert (tmp_path / "kept" / "one").read_text() == "kept\n"
+
+
+async def test_a_linked_workspace_works_and_our_data_inside_one_stays_hidden(
+    stage: Stage, tmp_path: Path
+) -> None:
+    need_jail()
+    link = tmp_path / "linked"
+    link.symlink_to(stage.workspace)
+    script = f"pwd -P; echo x > here.txt; ls {stage.store.parent} {stage.other}"
+    for allowed in ((), (str(tmp_path),)):
+        made = jails(stage, tmp_path, allow_read=allowed)
+        told = await output(Launcher(made.open), start(stage, script, cwd=str(link), workspace=str(link)))
+        assert told.splitlines()[0] == str(stage.workspace)
+        assert (stage.workspace / "here.txt").exists()
+    assert "notes.txt" in told
+    assert stage.store.name not in told
+
+
+async def test_killing_the_leader_leaves_no_process(stage: Stage, tmp_path: Path) -> None:
+    need_jail()
+    script = (
+        f"(setsid sleep {stage.nap} &) ; (setsid setsid sleep {stage.nap} &); echo ready; sleep {stage.nap}"
+    )
+    async with Launcher(jails(stage, tmp_path).open).open(start(stage, script)) as process:
+        async for line in process.lines():
+            assert line.data == b"ready"
+            break
+        os.kill(process.pid, 9)
+        await process.wait()
+    assert stage.verdicts("")["setsid"] == "held"
+
+
+async def test_where_no_jail_can_be_made_nothing_starts_unless_the_operator_said_so(
+    stage: Stage, tmp_path: Path
+) -> None:
+    logged: list[str] = []
+    there = jails(stage, tmp_path)
+
+    def log(event: str, **fields: object) -> None:
+        logged.append(event)
+
+    def without(when: str) -> Jails:
+        isolation = Isolation("jail", when_missing=when)  # pyrefly: ignore[bad-argument-type]
+        missing = try_jail(None)
+        return Jails(lambda _: isolation, there.places, log, lambda: missing)
+
+    refused = without("refuse")
+    with pytest.raises(SpawnFailed, match="apt install bubblewrap"):
+        await output(Launcher(refused.open), start(stage, "echo ran"))
+    assert refused.confines(str(stage.workspace))
+    opened = without("open")
+    assert (await output(Launcher(opened.open), start(stage, "echo ran"))).strip() == "ran"
+    assert not opened.confines(str(stage.workspace))
+    assert "bubblewrap" in opened.problem(str(stage.workspace))
+    assert logged == ["isolation.missing"]
+    assert opened.describe(str(stage.workspace), "claude").startswith("NOT ISOLATED: bubblewrap")
+
+
+def test_the_word_jailed_is_for_engines_whose_canaries_held(stage: Stage, tmp_path: Path) -> None:
+    need_jail()
+    made, place = jails(stage, tmp_path, network="model"), str(stage.workspace)
+    assert made.describe(place, "claude") == "jailed, network: model"
+    assert made.describe(place, "codex") == made.describe(place, "opencode") == made.describe(place, "claude")
+    assert "not proved" in made.describe(place, "native")
+    assert "jailed" not in made.describe(place, "some-agent")
+    assert jails(stage, tmp_path, kind="none").describe(place, "claude") == ""
+    assert not Proof("1", {"read_store": "held", "setsid": "BROKEN"}).holds
+    assert not Proof("1", {}).holds
+
+
+async def test_bad_workspaces_get_a_clear_refusal(stage: Stage, tmp_path: Path) -> None:
+    need_jail()
+    launcher = Launcher(jails(stage, tmp_path).open)
+    for folder, words in (
+        ("/", "cannot be jailed"),
+        (str(stage.home), "holds the home folder"),
+        (str(stage.store.parent), "own folders"),
+        (str(tmp_path / "vanished"), "does not exist"),
+    ):
+        with pytest.raises(SpawnFailed, match=words):
+            await output(launcher, start(stage, "true", workspace=folder))
+
+
+def test_a_program_that_makes_no_namespace_is_explained(tmp_path: Path) -> None:
+    fake = tmp_path / "bwrap"
+    fake.write_text("#!/bin/sh\necho 'bwrap: No permissions to create a new namespace' >&2; exit 1\n")
+    fake.chmod(0o755)
+    found = try_jail(str(fake))
+    assert isinstance(found, Support)
+    assert "user namespaces" in found.problem
+    assert "No permissions to create" in found.problem
+
+
+def test_private_homes_of_a_killed_gateway_are_removed(tmp_path: Path) -> None:
+    for name in ("999999999-aa", f"{os.getpid()}-bb"):
+        (tmp_path / name / "x").mkdir(parents=True)
+    sweep_scratch(str(tmp_path))
+    assert [path.name for path in tmp_path.iterdir()] == [f"{os.getpid()}-bb"]
+
+
+async def test_the_programs_of_mcp_servers_are_there_with_the_files_that_they_name(
+    stage: Stage, tmp_path: Path
+) -> None:
+    need_jail()
+    program, script = tmp_path / "tools" / "server", tmp_path / "tools" / "server.txt"
+    program.parent.mkdir()
+    program.write_text('#!/bin/sh\ncat "$1"\n')
+    program.chmod(0o755)
+    script.write_text("served\n")
+    servers = {"one": {"command": str(program), "args": [str(script), "-v"]}, "two": {"url": "http://x.org/"}}
+    assert server_endpoints(servers) == ("http://x.org/",)
+    needs = Needs(programs=server_programs(servers))
+    launcher = Launcher(jails(stage, tmp_path).open)
+    assert (await output(launcher, start(stage, f"{program} {script}", needs=needs))).strip() == "served"
+    assert "served" not in await output(launcher, start(stage, f"{program} {script}"))

@@ -1,0 +1,182 @@
+"""A jail without the machine's network: what is allowed passes, what is not has no way out."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+import anyio
+from anyio.abc import SocketStream
+from tests.isolation.canary import Stage, jails, need_jail
+from tests.isolation.test_jail import output, start
+
+from pilothouse.core.engine import PORT
+from pilothouse.core.isolation import Needs
+from pilothouse.isolation.hosts import AllowedHost, Target
+from pilothouse.isolation.proxy import Proxy
+from pilothouse.processes import Launcher
+
+CLIENT = """
+import os, socket, sys
+def ask(port, text):
+    try:
+        with socket.create_connection(("127.0.0.1", port), 5) as one:
+            one.sendall(text.encode()); data = b""
+            while piece := one.recv(65536): data += piece
+            return data.decode().replace("\\r\\n", " ")
+    except OSError as error:
+        return type(error).__name__
+proxy = int(os.environ.get("HTTP_PROXY", ":0").rpartition(":")[2])
+"""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.server.asked.append(self.path)  # type: ignore[attr-defined]
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"first ")
+        self.wfile.flush()
+        if self.path == "/slow":
+            self.server.released.wait(30)  # type: ignore[attr-defined]
+        self.wfile.write(b"answer")
+
+    def log_message(self, *words: Any) -> None:  # pyrefly: ignore[missing-override-decorator, bad-override]
+        pass
+
+
+@contextmanager
+def serving() -> Iterator[Any]:
+    server: Any = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
+    server.asked = list[str]()
+    server.released = Event()
+    Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield server
+    finally:
+        server.released.set()
+        server.shutdown()
+        server.server_close()
+
+
+def python(stage: Stage, code: str, **changed: object) -> Any:
+    return start(stage, "", argv=[sys.executable, "-I", "-c", CLIENT + code], **changed)
+
+
+async def test_an_endpoint_is_reached_under_its_own_port_and_nothing_else_is(
+    stage: Stage, tmp_path: Path
+) -> None:
+    need_jail()
+    with serving() as model, serving() as other:
+        ours, theirs = model.server_port, other.server_port
+        code = f"""
+print("model", ask({ours}, "GET /direct HTTP/1.0\\r\\n\\r\\n"))
+print("other", ask({theirs}, "GET /direct HTTP/1.0\\r\\n\\r\\n"))
+print("tunnel", ask(proxy, "CONNECT 127.0.0.1:{theirs} HTTP/1.1\\r\\n\\r\\n"))
+print("plain", ask(proxy, "GET http://127.1:{theirs}/ HTTP/1.1\\r\\n\\r\\n"))
+print("allowed", ask(proxy, "GET http://localhost.:{ours}/by-proxy HTTP/1.1\\r\\nHost: localhost\\r\\n\\r\\n"))
+print("nonsense", ask(proxy, "BREW coffee\\r\\n\\r\\n"))
+try: socket.create_connection(("198.51.100.1", 443), 5)
+except OSError as error: print("route", error.strerror)
+"""
+        for network in ("model", "none"):
+            made = jails(stage, tmp_path, network=network)
+            needs = Needs(endpoints=(f"http://127.0.0.1:{ours}/v1",))
+            told = dict(
+                line.split(" ", 1)
+                for line in (await output(Launcher(made.open), python(stage, code, needs=needs))).splitlines()
+                if " " in line
+            )
+            assert told["model"].endswith("first answer"), told
+            assert told["other"] == "ConnectionRefusedError"
+            assert "unreachable" in told["route"]
+            if network == "model":
+                assert "403" in told["tunnel"]
+                assert "allow_hosts" in told["tunnel"]
+                assert "403" in told["plain"]
+                assert told["allowed"].endswith("first answer")
+                assert "400" in told["nonsense"]
+        assert other.asked == []
+        assert model.asked == ["/direct", "/by-proxy", "/direct"]
+
+
+async def test_a_program_that_serves_is_reached_from_outside_under_the_same_port(
+    stage: Stage, tmp_path: Path
+) -> None:
+    need_jail()
+    code = """
+listening = socket.create_server(("127.0.0.1", int(sys.argv[1])))
+print(listening.getsockname()[1], flush=True)
+client, _ = listening.accept()
+client.sendall(b"inside says " + client.recv(100)); client.close()
+"""
+    for network in ("open", "model"):
+        begun = python(stage, code)
+        begun = start(stage, "", argv=[*begun.argv, PORT])
+        async with Launcher(jails(stage, tmp_path, network=network).open).open(begun) as process:
+            async for line in process.lines():
+                async with await anyio.connect_tcp("127.0.0.1", int(line.data)) as client:
+                    await client.send(b"hello")
+                    assert await client.receive() == b"inside says hello"
+                break
+
+
+async def test_an_answer_streams_through_the_proxy_while_it_is_being_made(tmp_path: Path) -> None:
+    with serving() as model:
+        proxy = Proxy([AllowedHost("127.0.0.1", model.server_port)], lambda target: None)
+        handled = anyio.Event()
+
+        async def handle(client: SocketStream) -> None:
+            await proxy.handle(client)
+            handled.set()
+
+        path = str(tmp_path / "p.sock") if len(str(tmp_path)) < 90 else f"/tmp/{tmp_path.parent.name}.sock"
+        async with await anyio.create_unix_listener(path) as listener, anyio.create_task_group() as tasks:
+            tasks.start_soon(listener.serve, handle)
+            async with await anyio.connect_unix(path) as client:
+                await client.send(f"CONNECT 127.0.0.1:{model.server_port} HTTP/1.1\r\n\r\n".encode())
+                assert b" 200 " in await client.receive()
+                await client.send(b"GET /slow HTTP/1.0\r\n\r\n")
+                data = b""
+                with anyio.fail_after(20):
+                    while not data.endswith(b"first "):
+                        data += await client.receive()
+                    model.released.set()
+                    assert b"answer" in await client.receive()
+            await handled.wait()
+            tasks.cancel_scope.cancel()
+
+
+async def test_an_unknown_host_is_asked_about_once_and_a_yes_lets_it_pass(tmp_path: Path) -> None:
+    asked: list[Target] = []
+
+    async def ask(target: Target) -> bool:
+        asked.append(target)
+        return True
+
+    with serving() as model:
+        proxy = Proxy([], lambda target: None, ask)
+        handled = anyio.Event()
+
+        async def handle(client: SocketStream) -> None:
+            await proxy.handle(client)
+            handled.set()
+
+        path = str(tmp_path / "p.sock") if len(str(tmp_path)) < 90 else f"/tmp/{tmp_path.parent.name}-2.sock"
+        async with await anyio.create_unix_listener(path) as listener, anyio.create_task_group() as tasks:
+            tasks.start_soon(listener.serve, handle)
+            async with await anyio.connect_unix(path) as client:
+                await client.send(f"GET http://localhost:{model.server_port}/x?y HTTP/1.1\r\n\r\n".encode())
+                data = b""
+                with anyio.fail_after(20):
+                    while not data.endswith(b"answer"):
+                        data += await client.receive()
+            await handled.wait()
+            tasks.cancel_scope.cancel()
+        assert model.asked == ["/x?y"]
+    assert asked == [Target("127.0.0.1", model.server_port)]

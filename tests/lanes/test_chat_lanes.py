@@ -1,0 +1,125 @@
+"""`/lanes` in a chat with threads: a real repository, and a lane that is a conversation of its own."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from tests.lanes.repository import git, make_repository
+from tests.runtime.puppet import PuppetEngine, Strings, until_interrupted
+from tests.runtime.rig import MEMBER, Rig, open_rig
+
+from pilothouse.bootstrap.lanes import LaneHost
+from pilothouse.channels.memory import PERSON, MemoryChannel
+from pilothouse.core.channel import Receipt
+from pilothouse.core.errors import Rejected
+from pilothouse.core.ids import ConversationId
+from pilothouse.core.message import Address, Author
+from pilothouse.core.people import People
+from pilothouse.runtime.outbox import content_of
+
+pytestmark = pytest.mark.anyio
+PEOPLE = People({PERSON.id: "owner", MEMBER.id: "member"})
+
+
+@asynccontextmanager
+async def open_lanes(
+    folder: Path,
+    engine: PuppetEngine | None = None,
+    channel: MemoryChannel | None = None,
+    threads: str = "own",
+) -> AsyncIterator[Rig]:
+    repository = str(make_repository(folder / "repo"))
+    async with open_rig(
+        folder, engine, channel, default_workspace=repository, people=PEOPLE, threads=threads
+    ) as rig:
+        rig.ports.lanes = LaneHost(folder / "data", rig.store.read)
+        yield rig
+
+
+async def reply(rig: Rig, line: str, *, by: Author = PERSON) -> str:
+    receipt: Receipt = await rig.channel.say(line, "group", author=by, private=False)
+    row = await rig.until(lambda tx: tx.outbox.by_key(f"reply:{receipt.message_id}"))
+    return content_of(row).text
+
+
+@pytest.mark.parametrize("threads", ["own", "shared"])
+async def test_a_lane_is_a_thread_that_works_in_its_worktree_and_gets_its_task_once(
+    tmp_path: Path, threads: str
+) -> None:
+    async with open_lanes(tmp_path, threads=threads) as rig:
+        assert "No lanes" in await reply(rig, "/lanes")
+        told = await reply(rig, "/lanes create Fix the parser")
+        (lane,) = await rig.ports.lanes.all()
+        assert told.startswith(f"Lane {lane.id} works in a thread") and f"cd {lane.worktree}" in told
+        await rig.until_ended(1, ConversationId(lane.conversation))
+        (brief,) = rig.engine.briefs
+        assert brief.workspace == lane.worktree and not brief.trusted
+        assert git(Path(lane.worktree), "branch", "--show-current") == lane.branch
+        (turn,) = await rig.store.read(lambda tx: tx.turns.of(ConversationId(lane.conversation)))
+        assert turn.prompt.text.count("Fix the parser") == 1
+        assert f"{lane.id} finished: Fix the parser" in await reply(rig, "/lanes")
+        await rig.channel.say("here", "group", private=False)
+        await rig.until(lambda tx: len(tx.turns.of(statuses=("done",))) == 2)
+        assert rig.engine.briefs[1].workspace == str(tmp_path / "repo")
+        assert rig.engine.briefs[1].session_id != brief.session_id
+
+
+async def test_only_the_word_force_closes_a_lane_that_runs_or_is_dirty_and_its_thread_goes_back(
+    tmp_path: Path,
+) -> None:
+    async with open_lanes(tmp_path, PuppetEngine(until_interrupted)) as rig:
+        await reply(rig, "/lanes create Work")
+        (lane,) = await rig.ports.lanes.all()
+        place = ConversationId(lane.conversation)
+        await rig.until_live(place)
+        refused = await reply(rig, f"/lanes close {lane.id}")
+        assert f"is running. To end it: /lanes close {lane.id} force" in refused
+        turn = await rig.store.read(lambda tx: tx.turns.live_in(place))
+        assert turn is not None
+        await rig.channel.say("/stop", "group", thread=thread_of(lane.conversation), private=False)
+        await rig.until_ended(1, place)
+        Path(lane.worktree, "new.txt").write_text("x")
+        assert "not committed" in await reply(rig, f"/lanes close {lane.id}")
+        assert f"on the branch {lane.branch}" in await reply(rig, f"/lanes close {lane.id} force")
+        assert not Path(lane.worktree).exists() and not await rig.ports.lanes.all()
+        conversation = await rig.store.read(lambda tx: tx.conversations.get(place))
+        assert conversation is not None and conversation.workspace is None
+
+
+def thread_of(conversation: str) -> str:
+    return conversation.rpartition("#")[2]
+
+
+class NoThreads(MemoryChannel):
+    # pyrefly: ignore [missing-override-decorator]
+    async def open_thread(self, address: Address, name: str) -> Address:
+        raise Rejected("threads are off")
+
+
+async def test_without_a_thread_nothing_is_left_and_bad_words_are_explained(tmp_path: Path) -> None:
+    async with open_lanes(tmp_path, channel=NoThreads()) as rig:
+        assert "threads are off" in await reply(rig, "/lanes create Work")
+        assert not await rig.ports.lanes.all()
+        assert len(git(tmp_path / "repo", "worktree", "list").splitlines()) == 1
+        assert "There is no lane 'x'" in await reply(rig, "/lanes close x")
+        for line in ("/lanes create", "/lanes what", "/lanes close x y"):
+            assert "/lanes create TASK starts one" in await reply(rig, line)
+        assert "No lanes" in await reply(rig, "/lanes", by=MEMBER)
+        assert "Only an admin may" in await reply(rig, "/lanes create Work", by=MEMBER)
+
+
+async def test_a_folder_without_a_repository_is_a_clear_error(tmp_path: Path) -> None:
+    async def play(strings: Strings) -> None:
+        await strings.start()
+        await strings.end()
+
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    async with open_rig(tmp_path, PuppetEngine(play), default_workspace=str(empty)) as rig:
+        rig.ports.lanes = LaneHost(tmp_path / "data", rig.store.read)
+        assert "is in no git repository" in await reply(rig, "/lanes create Work")
+        git(empty, "init", "-q")
+        assert "has no commits yet" in await reply(rig, "/lanes create Work")
