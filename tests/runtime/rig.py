@@ -146,12 +146,24 @@ class Rig:
     async def until_true(self, holds: Callable[[], Any], deadline_s: float = 20) -> Any:
         return await self.until(lambda _tx: holds(), deadline_s)
 
-    async def until_live(self, conversation: ConversationId = MAIN, status: str = "") -> Turn:
+    async def until_live(
+        self, conversation: ConversationId = MAIN, status: str = "", *, begun: bool = True
+    ) -> Turn:
+        """The live turn, once its engine plays it: a stop before that would spare the play."""
+
         def live(tx: Tx) -> Turn | None:
             turn = tx.turns.live_in(conversation)
-            return turn if turn is not None and status in ("", turn.status) else None
+            if turn is None or status not in ("", turn.status):
+                return None
+            return turn if self._plays(turn) or not begun else None
 
         return await self.until(live)
+
+    def _plays(self, turn: Turn) -> bool:
+        engine = self.ports.engines.get(turn.engine)
+        return not isinstance(engine, PuppetEngine) or any(
+            strings.brief.turn_id == turn.id for strings in engine.turns
+        )
 
     async def until_ended(self, count: int = 1, conversation: ConversationId = MAIN) -> list[Turn]:
         ended = ("done", "failed", "cancelled")

@@ -253,7 +253,7 @@ async def test_an_engine_that_never_opens_hangs_too_and_can_be_stopped(tmp_path:
     engine = PuppetEngine(opening=anyio.sleep_forever)
     async with open_rig(tmp_path, engine, clock=clock, hang_after_s=60) as rig:
         await rig.channel.say("one")
-        await rig.until_live()
+        await rig.until_live(begun=False)
         await rig.channel.say("/stop")
         (turn,) = await rig.until_ended()
         assert turn.status == "cancelled"
