@@ -58,7 +58,7 @@ async def test_a_call_without_an_answer_ends_in_time(tmp_path: Path) -> None:
 async def test_a_changed_list_of_tools_is_read_again(tmp_path: Path) -> None:
     async with Rig(tmp_path, {"shop": program()}).tools() as tools:
         await tools.call("mcp__shop__grow", {})
-        with anyio.fail_after(50):
+        with anyio.fail_after(60):
             while len(tools.tools()) < 8:
                 await anyio.sleep(0.01)
 

@@ -295,7 +295,7 @@ async def test_where_nobody_says_how_it_is_a_trouble_of_before_the_start_is_look
         anyio.create_task_group() as tasks,
     ):
         tasks.start_soon(house.monitor.run)
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             while OVER not in await house.told():
                 await clock.advance(CHECK_EVERY_S)
         tasks.cancel_scope.cancel()
@@ -358,7 +358,7 @@ async def test_the_gateway_tells_of_a_channel_that_breaks_or_ends_and_starts_it_
         await clock.advance(PAUSE_S[0])
         await rig.until_true(lambda: not other.errors)
         assert "it stopped by itself" in rig.gateway.health(OTHER).trouble
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             while not any("The channel other is in trouble." in text for text in rig.said()):
                 await clock.advance(CHECK_EVERY_S)
                 await anyio.sleep(0.01)
