@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from pilothouse.bootstrap.agent_processes import engine_environment, make_jails
 from pilothouse.bootstrap.configuration import load_checked
-from pilothouse.bootstrap.environment import engine_environment
-from pilothouse.bootstrap.isolation import make_jails
 from pilothouse.bootstrap.lanes import LaneHost
 from pilothouse.bootstrap.machine import probe
 from pilothouse.bootstrap.mcp_servers import McpHost

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from pilothouse.bootstrap.isolation import make_jails
+from pilothouse.bootstrap.agent_processes import make_jails
 from pilothouse.cli.doctor_store import Check
 from pilothouse.config import ConfigHolder, Loaded, isolation_in
 from pilothouse.isolation.canaries import read_proofs

@@ -1,14 +1,49 @@
-"""Runs the scripts of schedules: bash in the workspace, through the launcher of everything that agents run."""
+"""What runs for an agent: its environment, the jails around it, and the scripts of schedules.
+
+A jail hides what is ours. A script is bash in the workspace, through the launcher of everything that agents run.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
+from functools import partial
 
 import anyio
 
+from pilothouse.bootstrap.policy import own_files
+from pilothouse.config import ConfigHolder, Loaded, isolation_in
 from pilothouse.core.engine import NODE_MARKER, Jail, ProcessStart
+from pilothouse.core.isolation import Isolation
+from pilothouse.isolation.jail import Jails, Places
 from pilothouse.runtime.ports import ScriptEnd
+
+
+def make_jails(holder: ConfigHolder, log: Callable[..., None]) -> Jails:
+    loaded = holder.loaded
+    hidden = (*own_files(loaded.paths, loaded.config), str(loaded.paths.config_file.parent / "workspaces"))
+    home = os.path.realpath(os.path.expanduser("~"))
+    places = Places(str(loaded.paths.state_dir / "jails"), hidden, home)
+    return Jails(partial(_settings, holder), places, log)
+
+
+def _settings(holder: ConfigHolder, workspace: str) -> Isolation:
+    return isolation_in(holder.loaded, workspace)
+
+
+def engine_environment(environ: Mapping[str, str], loaded: Loaded) -> dict[str, str]:
+    """Returns the environment without our own variables, which may hold secrets, and without channels' tokens.
+
+    An engine's `environment` setting cannot bring them back."""
+    leaves = [leaf for key, leaf in loaded.leaves.items() if key[0] == "channels"]
+    ours = {"DISCORD_TOKEN"} | {leaf.source for leaf in leaves}
+    ours |= {name for leaf in leaves for name in leaf.names if leaf.value in loaded.secrets}
+    return {
+        name: value
+        for name, value in environ.items()
+        if not name.startswith("PILOTHOUSE") and name not in ours
+    }
 
 
 async def run_script(
