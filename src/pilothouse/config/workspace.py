@@ -20,9 +20,9 @@ from msgspec import Struct
 
 from pilothouse.config.decode import Reader
 from pilothouse.config.layers import Loaded
-from pilothouse.config.mcp import read_servers
 from pilothouse.config.model import McpSection
 from pilothouse.config.problems import InvalidConfig, Problem, nearest, show
+from pilothouse.config.sections import read_servers
 from pilothouse.config.sources import WORKSPACE_FILE, Leaf, flatten, read_toml
 from pilothouse.config.values import check_rules
 from pilothouse.core.conversation import BusyPolicy
