@@ -17,7 +17,7 @@ from tests.runtime.puppet import PUPPET, PuppetEngine
 
 from pilothouse.channels.memory import MEMORY, PERSON, MemoryChannel
 from pilothouse.core.ask import Ask, AskRow
-from pilothouse.core.ask_words import headline
+from pilothouse.core.ask_view import headline
 from pilothouse.core.audit import AuditRow
 from pilothouse.core.channel import Channel, Receipt
 from pilothouse.core.clock import Clock

@@ -13,11 +13,11 @@ from pilothouse.bootstrap.open_asks import describe_open_asks
 from pilothouse.channels.memory import PERSON
 from pilothouse.core.ask import Ask
 from pilothouse.core.conversation import Conversation
-from pilothouse.core.facts import ATTENDED, PRIVATE_CHAT
 from pilothouse.core.ids import AskId, ChannelId, ConversationId, UserId
 from pilothouse.core.message import Address, Author
 from pilothouse.core.people import Approvers, People, RouteTo
 from pilothouse.core.store import Tx
+from pilothouse.runtime.facts import ATTENDED, PRIVATE_CHAT
 from pilothouse.runtime.ports import ASKS
 from pilothouse.runtime.roles import is_attended, note_attendance
 from pilothouse.testing.clock import FakeClock

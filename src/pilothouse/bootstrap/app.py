@@ -24,7 +24,6 @@ from pilothouse.core.ask import Ask
 from pilothouse.core.channel import Channel, ChannelHost
 from pilothouse.core.engine import Engine, EngineHost, EngineSpec, EngineStatus, ResumeLines
 from pilothouse.core.errors import ConfigError
-from pilothouse.core.facts import STORE_NAME
 from pilothouse.core.ids import ChannelId, EngineId
 from pilothouse.core.policy import Ruling, Site
 from pilothouse.core.store import Store, Tx
@@ -35,6 +34,7 @@ from pilothouse.plugins import Loaded as LoadedPlugin
 from pilothouse.plugins import Plugins
 from pilothouse.runtime.audit import Trail
 from pilothouse.runtime.commands.table import menu
+from pilothouse.runtime.facts import STORE_NAME
 from pilothouse.runtime.ports import StoreBlobs, SystemClock, new_id
 
 if TYPE_CHECKING:

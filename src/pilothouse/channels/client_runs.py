@@ -1,11 +1,14 @@
 """The runs of one client: started as messages, waited for until a turn takes them over, and stopped.
 
 A run is named by the id of its message, so it has a name before its turn exists. A message that never becomes a turn is a
-run too: withdrawn, refused, or a command, whose reply is the run's answer.
+run too: withdrawn, refused, or a command, whose reply is the run's answer. Images that come with a run are in base64; they
+are checked, and kept in the store.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
 from collections.abc import Awaitable, Callable
 from typing import Any, Generic, Literal, TypeVar
 
@@ -14,8 +17,10 @@ import anyio.abc
 from msgspec import Struct
 
 from pilothouse.channels.session_feed import SessionFeed
+from pilothouse.channels.stdio_server import INVALID_PARAMS, RequestError
 from pilothouse.core.ask import Ask, Decision
 from pilothouse.core.channel import ChannelHost, Desk, Receipt
+from pilothouse.core.engine import Blobs
 from pilothouse.core.errors import PilothouseError
 from pilothouse.core.ids import AskId, ChannelId, MessageId
 from pilothouse.core.message import Attachment, Author, InboundMessage, MessageDeleted
@@ -183,3 +188,18 @@ class ShownAsks:
                 self._host.log("client.answer_refused", ask=ask.id, text=told.text)
         except PilothouseError as error:
             self._host.log("client.answer_failed", level="warning", ask=ask.id, error=str(error))
+
+
+IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/webp", "image/gif"})
+
+
+async def keep_image(blobs: Blobs, kind: str, text: str, number: int) -> Attachment:
+    """Store an image. Raises `RequestError` if its type is not known or its text is not base64."""
+    if kind not in IMAGE_TYPES:
+        known = ", ".join(sorted(IMAGE_TYPES))
+        raise RequestError(INVALID_PARAMS, f"The image has the type {kind!r}; possible are {known}.")
+    try:
+        data = base64.b64decode(text, validate=True)
+    except binascii.Error as error:
+        raise RequestError(INVALID_PARAMS, f"The image is not base64: {error}.") from error
+    return await blobs.put(data, f"image-{number}.{kind.partition('/')[2]}", kind)

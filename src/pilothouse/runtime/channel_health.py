@@ -21,7 +21,7 @@ from pilothouse.core.people import OWNERS, Authority
 from pilothouse.core.store import Tx
 from pilothouse.core.text import first_line
 from pilothouse.runtime.channel_status import SILENT_AFTER_S, HealthNote, health_of, note_health
-from pilothouse.runtime.delivery.retry import resend_now
+from pilothouse.runtime.delivery.undelivered import resend_now
 from pilothouse.runtime.outbox import alert_key, is_alert, is_unsent, say
 from pilothouse.runtime.ports import OUTBOX, Ports
 from pilothouse.runtime.roles import approver_chats

@@ -29,10 +29,10 @@ from pilothouse.core.lane import LaneDesk, NoLanes
 from pilothouse.core.mcp import McpDesk, NoMcpDesk
 from pilothouse.core.message import Attachment
 from pilothouse.core.policy import AskAlways, Classify, Policy, all_destructive
-from pilothouse.core.preview import LookAtFile, not_looked_at
 from pilothouse.core.store import NodeInfo, Store, Tx
 from pilothouse.runtime.audit import Trail
 from pilothouse.runtime.engine_report import EngineReport
+from pilothouse.runtime.preview import LookAtFile, not_looked_at
 from pilothouse.runtime.settings import Settings
 
 INBOX = "inbox"

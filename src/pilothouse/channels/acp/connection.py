@@ -27,8 +27,7 @@ from pilothouse.channels.acp.wire import (
     TextBlock,
     UpdateParams,
 )
-from pilothouse.channels.client_images import IMAGE_TYPES
-from pilothouse.channels.client_runs import ClientRuns, End, ShownAsks, Waiting
+from pilothouse.channels.client_runs import IMAGE_TYPES, ClientRuns, End, ShownAsks, Waiting
 from pilothouse.channels.session_feed import Run, SessionFeed
 from pilothouse.channels.stdio_frames import FrameWriter
 from pilothouse.channels.stdio_server import RequestError

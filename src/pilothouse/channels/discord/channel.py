@@ -24,11 +24,11 @@ from pilothouse.channels.discord.rest import Calls
 from pilothouse.channels.discord.sender import Sender
 from pilothouse.channels.discord.servers import Places
 from pilothouse.channels.discord.wire import Channel, read
-from pilothouse.channels.progress_message import ProgressMessages
+from pilothouse.channels.progress import ProgressMessages
 from pilothouse.core.channel import ChannelHealth, ChannelHost, Desk
 from pilothouse.core.errors import DeliveryError, Rejected, TryLater, Unconfirmed
-from pilothouse.core.ids import ChannelId, TurnId
-from pilothouse.core.message import Address, Content, MessageRef, Part
+from pilothouse.core.ids import ChannelId, ConversationId, TurnId
+from pilothouse.core.message import Address, Content, MessageRef, Part, conversation_id
 from pilothouse.core.view import TurnView
 
 OPENING_S = 5.0
@@ -207,3 +207,25 @@ def _number(ref: MessageRef) -> int:
         return int(ref.native_id)
     except ValueError:
         raise Rejected(f"{ref.native_id!r} is not a Discord message") from None
+
+
+LOOK_EVERY_S = 0.05
+
+
+class DedicatedChannel(DiscordChannel):
+    """Discord as one dedicated channel: only what is said there, and in its threads, passes through us.
+
+    It holds only the conversations of that channel: another bot may serve the others.
+    """
+
+    def __init__(self, config: DiscordConfig, host: ChannelHost) -> None:
+        super().__init__(config, host)
+        self._id = config.dedicated
+
+    def holds(self) -> tuple[ConversationId, ...]:
+        return (conversation_id(Address(DISCORD, self._id)),)
+
+    async def listening(self) -> None:
+        """Returns once the gateway has spoken to us: what is said from now on is heard."""
+        while self.health().heard_at is None:
+            await anyio.sleep(LOOK_EVERY_S)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from pilothouse.channels.client_images import keep_image
-from pilothouse.channels.client_runs import LOCAL, Said
+from pilothouse.channels.client_runs import LOCAL, Said, keep_image
 from pilothouse.channels.rpc.connection import Connection, Feed
 from pilothouse.channels.rpc.notifications import PickItem, UiPickParams, UiPickResult
 from pilothouse.channels.rpc.params import (

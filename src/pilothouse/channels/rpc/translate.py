@@ -38,7 +38,7 @@ from pilothouse.channels.rpc.events import (
 )
 from pilothouse.core import event as log
 from pilothouse.core.ask import Ask, input_of
-from pilothouse.core.ask_words import headline
+from pilothouse.core.ask_view import headline
 from pilothouse.core.channel import LoggedEvent
 from pilothouse.core.ids import AskId, CallId
 from pilothouse.core.view import join_blocks

@@ -9,7 +9,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from pilothouse.channels.parts import pack
-from pilothouse.channels.progress_message import ProgressMessages
+from pilothouse.channels.progress import ProgressMessages
 from pilothouse.channels.telegram.client import open_client
 from pilothouse.channels.telegram.config import TelegramConfig
 from pilothouse.channels.telegram.content import TELEGRAM, chat_of, group_address

@@ -17,7 +17,7 @@ import anyio
 import msgspec
 
 from pilothouse.core.ask import Ask, AskRow, AskState, Decision, ends_turn, hash_payload
-from pilothouse.core.ask_words import subject
+from pilothouse.core.ask_view import subject
 from pilothouse.core.channel import CanDelete, CanEdit, Channel
 from pilothouse.core.errors import Rejected
 from pilothouse.core.event import AskChanged

@@ -17,7 +17,6 @@ from msgspec import Struct
 
 from pilothouse.core.conversation import Session
 from pilothouse.core.event import EngineEvent, Notice, ResumeToken, TurnEnded
-from pilothouse.core.facts import OUTAGE
 from pilothouse.core.ids import EngineId, IdMaker, SessionId, TurnId
 from pilothouse.core.message import Attachment, Content, DoneStep, clean_text
 from pilothouse.core.outcome import Failure, FailureKind
@@ -28,6 +27,7 @@ from pilothouse.runtime.budget.ledger import settle
 from pilothouse.runtime.conversations.binding import session_owner, set_session, wishes_of
 from pilothouse.runtime.conversations.exchange import answer_asker
 from pilothouse.runtime.conversations.handover import fork_of, lineage, note_told
+from pilothouse.runtime.facts import OUTAGE
 from pilothouse.runtime.outbox import end_key, retired_key, say
 from pilothouse.runtime.settings import Settings, backoff_s
 from pilothouse.runtime.turns.last_message import (
