@@ -134,6 +134,13 @@ class ClientRuns(Generic[T]):
         return False
 
 
+class _Shown(Struct):
+    """A shown ask. `closed` is set once its dialog is over: replied to, or withdrawn from the client."""
+
+    scope: anyio.CancelScope
+    closed: anyio.Event
+
+
 class ShownAsks:
     """The asks that one client shows, each until it is answered: here, on another surface, or by its expiry.
 
@@ -154,32 +161,40 @@ class ShownAsks:
         self._tasks = tasks
         self._decide = decide
         self._is_own = is_own
-        self._open: dict[AskId, anyio.CancelScope] = {}
+        self._open: dict[AskId, _Shown] = {}
 
     def show(self, ask: Ask, where: Any) -> None:
         """Show an ask; `where` is what `decide` needs to know about its place."""
         if ask.id not in self._open:
-            self._open[ask.id] = anyio.CancelScope()
-            self._tasks.start_soon(self._answer, ask, where)
+            shown = self._open[ask.id] = _Shown(anyio.CancelScope(), anyio.Event())
+            self._tasks.start_soon(self._answer, shown, ask, where)
 
-    def close(self, id: AskId) -> None:
-        if scope := self._open.pop(id, None):
-            scope.cancel()
+    async def close(self, id: AskId) -> None:
+        """Withdraw the dialog of an ask; the client is told before anything that follows."""
+        if shown := self._open.pop(id, None):
+            shown.scope.cancel()
+            await shown.closed.wait()
 
-    async def _answer(self, ask: Ask, where: Any) -> None:
-        scope = self._open.get(ask.id)
-        if scope is None:
-            return
-        with scope:
-            row = await self._desk.query("ask", self._author, id=ask.id)
-            if row is None or row.state != "open":
-                return
-            decision = await self._decide(row.ask, where)
-            if decision is None and self._is_own(where):
-                decision = Decision("deny", text=NO_DIALOG)
-            if decision is not None:
-                with anyio.CancelScope(shield=True):
-                    await self._tell(row.ask, decision)
+    async def _answer(self, shown: _Shown, ask: Ask, where: Any) -> None:
+        answer: tuple[Ask, Decision] | None = None
+        try:
+            with shown.scope:
+                answer = await self._reply(ask, where)
+        finally:
+            shown.closed.set()
+        if answer is not None:
+            with anyio.CancelScope(shield=True):
+                await self._tell(*answer)
+
+    async def _reply(self, ask: Ask, where: Any) -> tuple[Ask, Decision] | None:
+        """Ask the person; None if there is nothing to tell."""
+        row = await self._desk.query("ask", self._author, id=ask.id)
+        if row is None or row.state != "open":
+            return None
+        decision = await self._decide(row.ask, where)
+        if decision is None and self._is_own(where):
+            decision = Decision("deny", text=NO_DIALOG)
+        return None if decision is None else (row.ask, decision)
 
     async def _tell(self, ask: Ask, decision: Decision) -> None:
         try:

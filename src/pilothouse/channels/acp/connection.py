@@ -174,7 +174,7 @@ class Connection:
                 place = AskPlace(feed.session_id, run.turn_id, run.id, run.state.call_of(ask))
                 self.asks.show(ask, place)
             case AskChanged(ask_id=id):
-                self.asks.close(id)
+                await self.asks.close(id)
             case TurnEnded():
                 self._end(feed, run, row.event)
             case _:

@@ -151,14 +151,14 @@ class Connection:
     async def show(self, feed: Feed, run: Run[RunTranslator], row: LoggedEvent) -> None:
         before = run.state.status
         numbered = run.state.feed(row)
-        for one in numbered:
-            await self.event(feed, run.id, one.seq, one.event)
+        told = [AgentEventParams(run.id, feed.session_id, one.seq, one.event) for one in numbered]
+        await self.writer.notify_all("agent.event", told)
         if self.able is not None and self.able.supports_run_updates and (update := update_of(row.event)):
             after = run.state.next_seq - 1
             await self.writer.notify("run.update", RunUpdateParams(run.id, feed.session_id, after, update))
         await self._tell_context(run, row)
         if isinstance(row.event, AskChanged):
-            self.asks.close(row.event.ask_id)
+            await self.asks.close(row.event.ask_id)
         if run.state.status != before:
             await self._changed(feed, run, row)
         if isinstance(row.event, Asked):
