@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import (
     AbstractAsyncContextManager,
     AbstractContextManager,
@@ -167,6 +167,17 @@ class McpResult(Struct, frozen=True):
         return "\n".join(part.text for part in self.content if isinstance(part, McpText))
 
 
+class McpReply(Struct, frozen=True):
+    """A person's answer to a question of a server: `cancel` if nobody gave one. A form that is accepted has its fields."""
+
+    action: Literal["accept", "decline", "cancel"]
+    content: Mapping[str, Any] | None = None
+
+
+Elicit = Callable[[str, dict[str, Any]], Awaitable[McpReply]]
+"""Asks a person what a server asks: its id, and the parameters of `elicitation/create`."""
+
+
 class McpTools(Protocol):
     """The tools of the servers of one workspace. Servers connect in the background; none of these methods raises."""
 
@@ -180,8 +191,10 @@ class McpTools(Protocol):
         """Wait until no server is connecting, at most so long."""
         ...
 
-    async def call(self, name: str, arguments: Mapping[str, Any]) -> McpResult:
-        """Call a tool. Everything that goes wrong, also a server that died, is a result with `is_error`."""
+    async def call(self, name: str, arguments: Mapping[str, Any], elicit: Elicit | None = None) -> McpResult:
+        """Call a tool. Everything that goes wrong, also a server that died, is a result with `is_error`.
+
+        Questions of the server go to `elicit`, and are declined without it. Its timeout stands still meanwhile."""
         ...
 
 
@@ -219,7 +232,7 @@ class _NoServers:
 
     async def settle(self, within_s: float) -> None: ...
 
-    async def call(self, name: str, arguments: Mapping[str, Any]) -> McpResult:
+    async def call(self, name: str, arguments: Mapping[str, Any], elicit: Elicit | None = None) -> McpResult:
         return McpResult((McpText(f"There is no tool {name}."),), is_error=True)
 
     @contextmanager

@@ -17,9 +17,8 @@ from msgspec import Struct
 
 from pilothouse.core.call import OWN_SERVER
 from pilothouse.core.engine import NODE_MARKER, ProcessStart
-from pilothouse.core.mcp import McpResult, McpServer, McpStatus, McpTool, McpTools, program_of
+from pilothouse.core.mcp import Elicit, McpResult, McpServer, McpStatus, McpTool, McpTools, program_of
 from pilothouse.mcp_client.connection import Connection, Named, Waits
-from pilothouse.mcp_client.elicitation import Elicit
 from pilothouse.mcp_client.login_file import LoginFile
 from pilothouse.mcp_client.oauth import Authorize, OAuth
 from pilothouse.mcp_client.quiet import quiet
@@ -48,8 +47,6 @@ class McpEnvironment(Struct, frozen=True):
     """The folder of the logins; without one, no server is logged in to."""
     authorize: Authorize | None = None
     """A person who can log in at once. Without one, a server that wants a login is `auth_required`."""
-    elicit: Elicit | None = None
-    """A person who answers questions of servers. Without one, servers are told that they cannot ask."""
 
 
 class _Kept:
@@ -91,7 +88,7 @@ class Connections:
                 kept.scope.cancel()
             open_streams = partial(self._open, named, workspace, trusted)
             env = self._env
-            kept = self._kept[key] = _Kept(Connection(named, open_streams, env.log, env.waits, env.elicit))
+            kept = self._kept[key] = _Kept(Connection(named, open_streams, env.log, env.waits))
             self._tasks.start_soon(self._run, key, kept)
         else:
             kept.connection.want()
@@ -164,14 +161,14 @@ class _Leased:
             for one in self._connections.values():
                 await one.settle()
 
-    async def call(self, name: str, arguments: Mapping[str, Any]) -> McpResult:
+    async def call(self, name: str, arguments: Mapping[str, Any], elicit: Elicit | None = None) -> McpResult:
         for connection in self._connections.values():
             for tool in connection.tools:
                 if tool.name == name:
-                    return await connection.call(tool.tool, arguments)
+                    return await connection.call(tool.tool, arguments, elicit)
         server = name.removeprefix("mcp__").partition("__")[0]
         if (ended := self._connections.get(server)) is not None and ended.state != "ready":
-            return await ended.call(name.removeprefix(f"mcp__{server}__"), arguments)
+            return await ended.call(name.removeprefix(f"mcp__{server}__"), arguments, elicit)
         return error_result(NO_TOOL.format(name=name))
 
 

@@ -21,13 +21,14 @@ from pilothouse.core.engine import Brief, Judge
 from pilothouse.core.errors import EngineError
 from pilothouse.core.event import EngineEvent, Notice, ResumeToken, SessionStarted, TurnEnded
 from pilothouse.core.ids import AskId
-from pilothouse.core.mcp import McpTools
+from pilothouse.core.mcp import McpReply, McpTools
 from pilothouse.core.outcome import Failure
 from pilothouse.core.turn import Prompt
 from pilothouse.engines.native.agent import Agent, AgentPlan, TurnFailed
 from pilothouse.engines.native.approvals import Approvals
 from pilothouse.engines.native.call_run import CallRunner
 from pilothouse.engines.native.config import ProviderName
+from pilothouse.engines.native.elicitation import answer_server
 from pilothouse.engines.native.first_run import Asker, FirstRun, GaveUp, NoKey, Tell
 from pilothouse.engines.native.history import Ended, History, Steered
 from pilothouse.engines.native.key_file import FILE
@@ -223,7 +224,12 @@ class NativeSession:
         servers = self._access.servers
         await servers.settle(SETTLE_S)
         lanes = LANES if self._bench.lanes is not None else ()
-        return Toolbox(self._brief.workspace, (*lanes, *make_tools(servers)))
+        return Toolbox(self._brief.workspace, (*lanes, *make_tools(servers, self._elicit)))
+
+    async def _elicit(self, server: str, params: dict[str, Any]) -> McpReply:
+        """Ask a person what a server asks during a call of this turn."""
+        assert self._approvals is not None and self._turn is not None, "a call runs in a turn"
+        return await answer_server(self._approvals, self._turn.close_ask, server, params)
 
     async def _choose_search(self, plan: AgentPlan, tools: Toolbox, approvals: Approvals) -> bool:
         """Leave our own search tool out if the provider searches; True if it does.
