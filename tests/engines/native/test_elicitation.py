@@ -72,7 +72,7 @@ async def test_each_field_of_a_form_is_a_question_and_the_answers_go_back(make_r
     rig = with_server(make_rig(*calling("ask")), program())
     events = await play(rig, Decision("answer", ("2",)), Decision("answer", text="12"))
     size, count = asks_of(events)
-    assert size.title == "The MCP server shop asks: Which one?\nsize"
+    assert size.title == "For the MCP server shop: Which one?\nsize"
     assert [option.label for option in size.options] == ["S", "L"]
     assert count.title.endswith("\ncount")
     assert told(rig) == {"action": "accept", "content": {"size": "L", "count": 12}}
@@ -136,7 +136,7 @@ async def test_a_server_of_the_sdk_on_loopback_gets_the_form_filled_in(make_rig:
     async with serve_site(server, listening):
         events = await play(rig, Decision("answer", ("2",)), Decision("answer", ("1",)))
     first, second = asks_of(events)
-    assert first.title.startswith("The MCP server shop asks: Which size do you want?")
+    assert first.title.startswith("For the MCP server shop: Which size do you want?")
     assert [option.label for option in first.options] == ["small", "large"]
     assert second.title.endswith("Express delivery?")
     assert told(rig) == {"size": "large", "express": True}

@@ -15,7 +15,7 @@ from anyio.abc import TaskGroup
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pilothouse.core.event import PlanChanged, ToolFinished, ToolStarted
+from pilothouse.core.event import PlanChanged, ToolFinished, ToolStarted, has_side_effects
 from pilothouse.core.ids import CallId
 from pilothouse.engines.native.approvals import Approvals
 from pilothouse.engines.native.files import BadFile, real_path
@@ -119,6 +119,8 @@ class CallRunner:
                 return Output(verdict.refusal, ok=False), verdict.denied
             if verdict.use != prepared.use:
                 prepared = self._prepare(tool, verdict.use)
+            if has_side_effects(tool.kind):  # a kill must find it in the store: else the turn would run again
+                await self._turn.settle()
             return await tool.run(prepared.given, self._bench), ""
         except ToolError as error:
             return Output(str(error), ok=False), ""

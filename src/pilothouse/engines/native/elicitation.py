@@ -15,7 +15,7 @@ from pilothouse.engines.forms import answer_form, ask_form
 from pilothouse.engines.native.approvals import Approvals
 from pilothouse.engines.requests import is_no, make_question
 
-ASKS = "The MCP server {server} asks: {title}"
+ASKS = "For the MCP server {server}: {title}"
 
 
 async def answer_server(

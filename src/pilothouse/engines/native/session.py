@@ -106,6 +106,7 @@ class NativeSession:
                 await turn.over.wait()
                 self._events.close()
             yield event
+            turn.note_handled()
 
     async def interrupt(self) -> None:
         if (turn := self._turn) is not None and not turn.over.is_set():
