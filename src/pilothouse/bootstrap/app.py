@@ -16,7 +16,7 @@ import msgspec
 from pilothouse.bootstrap.agent_processes import engine_environment, make_jails
 from pilothouse.bootstrap.configuration import load_checked
 from pilothouse.bootstrap.lanes import LaneHost
-from pilothouse.bootstrap.machine import probe
+from pilothouse.bootstrap.machine import probe, probe_settings
 from pilothouse.bootstrap.mcp_servers import McpHost
 from pilothouse.bootstrap.policy import make_policy
 from pilothouse.config import AUTO, Config, ConfigHolder, Reloaded, watch
@@ -83,7 +83,7 @@ class App:
     def status_of(self, spec: EngineSpec) -> EngineStatus:
         """Probes an engine once: a probe may start a program."""
         if spec.id not in self._statuses:
-            self._statuses[spec.id] = spec.probe(self.config.engines[spec.id].settings)
+            self._statuses[spec.id] = probe_settings(spec, self.config.engines[spec.id])
         return self._statuses[spec.id]
 
     @property

@@ -353,6 +353,8 @@ class EngineSpec(Struct, frozen=True):
     config: type[Struct]
     build: Callable[[Any, EngineHost], Engine]
     probe: Callable[[Any], EngineStatus]
+    probe_with: Callable[[Any, str], EngineStatus] | None = None
+    """As `probe`, for an engine that keeps keys or logins in its state folder, which is the second argument."""
     aliases: tuple[str, ...] = ()
     examine: Callable[[Any], str] | None = None
     """For `doctor`: a slower check than `probe`. Says why turns would not start, and the fix; empty if they would."""
