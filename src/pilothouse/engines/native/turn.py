@@ -68,7 +68,8 @@ class NativeTurn(TurnEvents):
         """Wait until the reader is done with everything that it was told: it may have to store it."""
         wanted = self._sent
         while self._handled < wanted:
-            self._news = anyio.Event()
+            if self._news.is_set():
+                self._news = anyio.Event()
             await self._news.wait()
 
     async def close_ask(self, id: AskId) -> None:
