@@ -27,9 +27,9 @@ from pilothouse.core.policy import NO_RULE, Ruling, Site
 from pilothouse.core.store import Store
 from pilothouse.engines.script import ENGINE
 from pilothouse.engines.script.config import ScriptConfig
+from pilothouse.runtime.gateway import TOPICS
 from pilothouse.runtime.ports import NoTools, Ports, StoreBlobs, SystemClock, ToolServer, new_id
 from pilothouse.runtime.settings import Settings
-from pilothouse.runtime.topics import TOPICS
 
 CHOSEN = "CRASH_SWEEP_ENGINE"
 TOOLS = "CRASH_SWEEP_TOOLS"

@@ -33,10 +33,9 @@ from pilothouse.core.turn import Turn
 from pilothouse.engines.claude.calls import call_of
 from pilothouse.policy.decide import PolicyEnv, tool_class
 from pilothouse.runtime.engine_report import EngineReport
-from pilothouse.runtime.gateway import Gateway
+from pilothouse.runtime.gateway import TOPICS, Gateway
 from pilothouse.runtime.ports import NoTools, Ports, SystemClock, ToolServer, control_of, new_id
 from pilothouse.runtime.settings import Settings
-from pilothouse.runtime.topics import TOPICS
 from pilothouse.stores.sqlite import STORE
 from pilothouse.testing.clock import FakeClock
 

@@ -20,10 +20,10 @@ from pilothouse.core.text import moment
 from pilothouse.runtime.channel_health import CHECK_EVERY_S, NEWS_EVERY_S, PAUSE_S, SETTLED_S, ChannelMonitor
 from pilothouse.runtime.channel_status import SILENT_AFTER_S, HealthNote, health_now, health_of, note_health
 from pilothouse.runtime.conversations.places import ensure_place
+from pilothouse.runtime.gateway import TOPICS
 from pilothouse.runtime.outbox import LATE_S, content_at, content_of
 from pilothouse.runtime.ports import Ports, new_id
 from pilothouse.runtime.roles import note_author
-from pilothouse.runtime.topics import TOPICS
 from pilothouse.stores.sqlite import STORE
 from pilothouse.testing.clock import FakeClock
 

@@ -45,9 +45,9 @@ from pilothouse.plugins import Loaded, Plugins
 from pilothouse.runtime.agent_calls.hosts import ask_host
 from pilothouse.runtime.agent_calls.messages import parse_destinations
 from pilothouse.runtime.engine_report import EngineReport
+from pilothouse.runtime.gateway import TOPICS
 from pilothouse.runtime.ports import Ports, new_id
 from pilothouse.runtime.settings import EngineChoice, Settings
-from pilothouse.runtime.topics import TOPICS
 
 TURNS_AT_ONCE, TURNS_IN_BUDGET = 32, 8
 

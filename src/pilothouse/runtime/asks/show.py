@@ -1,6 +1,6 @@
 """Showing asks to people: the row first, then a message in every place where it is shown.
 
-Asks of engines have a turn; our own asks have a `topic`, whose answer is handled by `runtime/topics.py`.
+Asks of engines have a turn; our own asks have a `topic`, whose answer is handled by `TOPICS` of `runtime/gateway.py`.
 In a private chat we know who reads; if they cannot approve the ask, it also goes to people who can. In a group we do
 not know, so the route of the approvers decides.
 
