@@ -7,14 +7,16 @@ memory only: after a restart the answer is a new message.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import PurePosixPath
 
 from msgspec import Struct
 
+from pilothouse.core.errors import Rejected
 from pilothouse.core.event import ToolCall, ToolKind
 from pilothouse.core.ids import CallId, TurnId
-from pilothouse.core.message import DoneStep, MessageRef, clean_text
+from pilothouse.core.message import DoneStep, MessageRef, Part, clean_text
 from pilothouse.core.text import format_cost, format_duration
 from pilothouse.core.view import Action, TurnView, elapsed_s, shown
 
@@ -263,15 +265,23 @@ class ProgressMessages:
         self._of_turn[turn_id] = ref
         self._places[ref] = _Place()
 
-    def of(self, turn_id: TurnId) -> MessageRef | None:
-        return self._of_turn.get(turn_id)
+    async def replace(self, part: Part, edit: Callable[[MessageRef], Awaitable[bool]]) -> MessageRef | None:
+        """Edit the answer into the turn's progress message, and return that; None if there is none, or it does not work.
 
-    def take(self, turn_id: TurnId, *, taken: bool) -> None:
-        """Marks the message as the answer if `taken`. If not, no later part may use it: that would be above the first."""
-        ref = self._of_turn.pop(turn_id, None)
-        if ref is not None and (place := self._places.get(ref)) is not None:
+        Then no later part may use it: that would be above the first."""
+        if part.data.get("kind") != "answer" or part.again:
+            return None
+        turn_id, taken = TurnId(part.data.get("turn_id", "")), False
+        ref = self._of_turn.get(turn_id)
+        if ref is None:
+            return None
+        with suppress(Rejected):
+            taken = await edit(ref)
+        self._of_turn.pop(turn_id, None)
+        if (place := self._places.get(ref)) is not None:
             place.is_answer = taken
             place.settled.set()
+        return ref if taken else None
 
     def is_taken(self, ref: MessageRef) -> bool:
         return ref in self._places and self._places[ref].is_answer

@@ -22,7 +22,7 @@ from pilothouse.channels.discord.config import VARIABLE, DiscordConfig
 from pilothouse.channels.discord.pace import Pace
 from pilothouse.channels.discord.rest import Calls, tracing
 from pilothouse.channels.discord.wire import Event
-from pilothouse.channels.outage import LONGEST_S, LOUD_S, Outage, pause_s
+from pilothouse.channels.skeleton import LONGEST_S, LOUD_S, Outage, pause_s
 from pilothouse.core.channel import ChannelHealth
 from pilothouse.core.clock import Clock
 from pilothouse.core.secret import token_place
