@@ -211,7 +211,7 @@ def resume_lines(app: App) -> dict[EngineId, ResumeLines]:
             continue
         if row.spec.resume_lines is not None:
             found = row.spec.resume_lines(adapter.settings)
-            state = shlex.quote(str(_engine_state(app, row.spec.id)))
+            state = shlex.quote(str(engine_state(app, row.spec.id)))
             lines[row.spec.id] = msgspec.structs.replace(found, beside=found.beside.replace("{state}", state))
     return lines
 
@@ -251,12 +251,12 @@ def name_engine(app: App, id: EngineId) -> str:
     return id if version in ("", id) else f"{id} {version}"
 
 
-def _engine_state(app: App, id: EngineId) -> Path:
+def engine_state(app: App, id: EngineId) -> Path:
     return app.holder.loaded.paths.state_dir / "engines" / id
 
 
 def _engine_host(app: App, id: EngineId) -> EngineHost:
-    state = _make_folder(_engine_state(app, id))
+    state = _make_folder(engine_state(app, id))
     return EngineHost(
         StoreBlobs(app.store, app.clock),
         engine_environment(os.environ, app.holder.loaded),

@@ -88,6 +88,7 @@ class ClientRuns(Generic[T]):
             sent_at=self._host.clock.now(),
             file_text=said.engine_line,
             alone=True,
+            engine_line=bool(said.engine_line),
         )
         receipt = await self._desk.accept(message)
         if receipt.message_id is not None:

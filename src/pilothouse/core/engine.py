@@ -208,7 +208,10 @@ class ModelCallRecord(Struct, frozen=True):
     input_tokens: int | None = None
     output_tokens: int | None = None
     cache_read_tokens: int | None = None
+    cache_write_tokens: int | None = None
     cost_usd: float | None = None
+    stop: str = ""
+    """Why the reply ended, in the words of the engine."""
     problem: str = ""
     """Empty for a whole reply."""
 
@@ -385,6 +388,13 @@ class EngineSpec(Struct, frozen=True):
     `type` is this engine's id."""
     compact_line: str = ""
     """The message that makes a session compact its history; empty if there is none."""
+    tool_line: str = ""
+    """The first word of a message that calls one of the engine's tools; the tool's name and its input as a JSON object
+    follow. It counts only in a prompt with `engine_line` and `commands`. The call's output is the turn's answer. Empty if
+    the engine calls its tools for its model alone."""
+    log_out: Callable[[str], Sequence[str]] | None = None
+    """Removes the keys and logins that people gave in a chat from the engine's folder, and names what was removed. None if
+    the engine's program keeps its login itself."""
     is_found: Callable[[], bool] | None = None
     """For one of many ready-made engines: whether its program is here. One that is not is listed only if it has a section."""
 

@@ -54,6 +54,12 @@ def read_calls(state_dir: str, turn_id: str, at: float) -> Sequence[ModelCallRec
     return read_calls(Path(state_dir, "sessions"), turn_id, at)
 
 
+def log_out(state_dir: str) -> Sequence[str]:
+    from pilothouse.engines.native.key_file import KeyFile
+
+    return KeyFile(state_dir).clear()
+
+
 def call_of(payload: Mapping[str, Any]) -> Call | None:
     from pilothouse.engines.native.calls import call_of
 
@@ -79,6 +85,8 @@ ENGINE = EngineSpec(
     read_calls=read_calls,
     classes=classes,
     compact_line="/compact",
+    tool_line="/tool",
+    log_out=log_out,
     trusted_files=(
         TrustedFile(".agents/skills", "skills, which may run programs"),
         TrustedFile("AGENTS.md", "instructions", runs=False),

@@ -188,9 +188,8 @@ def _close(tx: Tx, ids: IdMaker, row: AskRow, state: AskState, because: str, at:
 def resume_with_answer(tx: Tx, ids: IdMaker, lost: Turn, row: AskRow, at: float) -> None:
     """Queue a turn that continues a lost one, for the same authors."""
     said = lost.prompt
-    prompt = Prompt(
-        GO_ON.format(title=row.ask.title), by="pilothouse", authors=said.authors, chain=said.chain
-    )
+    go_on = Prompt(GO_ON.format(title=row.ask.title), by="pilothouse", authors=said.authors, chain=said.chain)
+    prompt = said if said.engine_line else go_on
     turn = Turn(
         TurnId(ids("turn")),
         lost.session_id,

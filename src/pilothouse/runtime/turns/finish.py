@@ -224,6 +224,8 @@ def _begin_afresh(tx: Tx, ids: IdMaker, settings: Settings, turn: Turn, ending: 
 def prompt_after(tx: Tx, turn: Turn) -> Prompt:
     """Return the prompt of the next attempt: "Continue." if the turn had begun, or is a wake, and its session can be
     resumed; else the same prompt."""
+    if turn.prompt.engine_line:
+        return turn.prompt
     session = tx.sessions.get(turn.session_id)
     found_again = session is not None and session.resume is not None
     if not ((turn.began or turn.prompt.wake) and found_again):

@@ -127,7 +127,8 @@ def resume_released(tx: Tx, ids: IdMaker, settings: Settings, turn_id: TurnId, a
     settle_lost(tx, ids, settings, turn, at, ended=False)
     about = "; ".join(subject(row.ask) for row in asked if not row.topic)
     said = {"text": GO_ON.format(about=about), "attachments": (), "by": "pilothouse", "commands": False}
-    tx.turns.move(turn.id, "queued", prompt=msgspec.structs.replace(turn.prompt, wake="", **said))
+    go_on = msgspec.structs.replace(turn.prompt, wake="", **said)
+    tx.turns.move(turn.id, "queued", prompt=turn.prompt if turn.prompt.engine_line else go_on)
 
 
 def _was_stopped(answered: Sequence[AskRow], held: Collection[AskId]) -> bool:
