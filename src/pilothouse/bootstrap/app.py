@@ -80,6 +80,11 @@ class App:
         named = (value for name, value in os.environ.items() if names_secret(name))
         self.outgoing.add(*filter(looks_secret, (*known, *named)))
 
+    def learn(self, *secrets: str) -> None:
+        """Take secrets that are in no configuration."""
+        self.redactor.add(*secrets)
+        self.outgoing.add(*filter(looks_secret, secrets))
+
     def status_of(self, spec: EngineSpec) -> EngineStatus:
         """Probes an engine once: a probe may start a program."""
         if spec.id not in self._statuses:

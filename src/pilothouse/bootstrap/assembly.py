@@ -25,6 +25,7 @@ from pilothouse.bootstrap.app import (
     resume_lines,
 )
 from pilothouse.bootstrap.audit_heads import heads_file, note_head
+from pilothouse.bootstrap.client_servers import find_client_servers
 from pilothouse.bootstrap.engine_reports import survey_enabled
 from pilothouse.bootstrap.files import look_at_file, read_file
 from pilothouse.bootstrap.machine import is_alive, sweep_leftovers
@@ -99,6 +100,7 @@ def make_ports(
             jail=app.jails.open,
         ),
         mcp_servers=partial(servers_for_engines, lambda: app.holder.loaded, app.log),
+        client_servers=partial(find_client_servers, app.holder.loaded.paths.state_dir, app.learn),
         preferences=partial(preferences_for_engines, app.log),
         mcp=app.mcp,
         lanes=app.lanes,

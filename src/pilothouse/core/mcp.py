@@ -121,6 +121,19 @@ def for_engines(server: McpServer) -> dict[str, Any]:
     return {"command": argv[0], "args": argv[1:], "env": dict(server.env), **waits}
 
 
+def from_brief(given: Mapping[str, Any]) -> McpServer:
+    """Return the server of a table of `Brief.mcp_servers`."""
+    timeout_s = given.get("timeout", 3_600_000) / 1000
+    if "url" in given:
+        return McpServer(url=given["url"], headers=given.get("headers", {}), timeout_s=timeout_s)
+    return McpServer(
+        command=given["command"],
+        args=tuple(given.get("args", ())),
+        env=given.get("env", {}),
+        timeout_s=timeout_s,
+    )
+
+
 def program_of(server: McpServer) -> list[str]:
     """Return the command line of a program, which starts it in its folder."""
     argv = [server.command, *server.args]
@@ -204,7 +217,8 @@ class McpConnections(Protocol):
     def lease(
         self, workspace: str, *, trusted: bool, own: Mapping[str, Any]
     ) -> AbstractContextManager[McpTools]:
-        """Use the servers of a workspace. `own` is `Brief.mcp_servers`: only Pilothouse's own server is taken from it."""
+        """Use the servers of a workspace. `own` is `Brief.mcp_servers`: taken from it are Pilothouse's own server, and those
+        that an editor sent."""
         ...
 
 

@@ -17,7 +17,16 @@ from msgspec import Struct
 
 from pilothouse.core.call import OWN_SERVER
 from pilothouse.core.engine import NODE_MARKER, ProcessStart
-from pilothouse.core.mcp import Elicit, McpResult, McpServer, McpStatus, McpTool, McpTools, program_of
+from pilothouse.core.mcp import (
+    Elicit,
+    McpResult,
+    McpServer,
+    McpStatus,
+    McpTool,
+    McpTools,
+    from_brief,
+    program_of,
+)
 from pilothouse.mcp_client.connection import Connection, Named, Waits
 from pilothouse.mcp_client.login_file import LoginFile
 from pilothouse.mcp_client.oauth import Authorize, OAuth
@@ -30,7 +39,9 @@ IDLE_S = 600.0
 """A connection without a lease is kept so long."""
 NO_TOOL = "There is no tool {name}. Its server may have ended, or have another name for it."
 
-Key = tuple[str, str]
+CLIENT = "the editor"
+"""The source of servers that came with a session."""
+Key = tuple[str, ...]
 
 
 class McpEnvironment(Struct, frozen=True):
@@ -66,13 +77,10 @@ class Connections:
 
     @contextmanager
     def lease(self, workspace: str, *, trusted: bool, own: Mapping[str, Any]) -> Iterator[McpTools]:
-        named = [
-            Named(id, server, source) for id, (server, source) in self._env.find(workspace, trusted).items()
-        ]
-        if OWN_SERVER in own:
-            given = own[OWN_SERVER]
-            server = McpServer(url=given["url"], headers=given["headers"], timeout_s=3600)
-            named.append(Named(OWN_SERVER, server, ""))
+        found = self._env.find(workspace, trusted)
+        sent = [id for id in own if id not in found or not found[id][0].enabled]
+        named = [Named(id, server, source) for id, (server, source) in found.items() if id not in sent]
+        named += [Named(id, from_brief(own[id]), "" if id == OWN_SERVER else CLIENT) for id in sent]
         kept = {one.id: self._take(one, workspace, trusted) for one in named if one.server.enabled}
         try:
             yield _Leased(named, {id: one.connection for id, one in kept.items()})
@@ -82,6 +90,8 @@ class Connections:
 
     def _take(self, named: Named, workspace: str, trusted: bool) -> _Kept:
         key = (named.id, workspace if named.server.transport == "stdio" else "")
+        if named.source == CLIENT:  # two editors may send different servers under one name
+            key = (*key, repr(named.server))
         kept = self._kept.get(key)
         if kept is None or kept.connection.named != named:
             if kept is not None:

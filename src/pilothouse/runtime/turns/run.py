@@ -142,9 +142,10 @@ class TurnRun:
             raise EngineError(Failure("bad_request", text))
         brief = await make_brief(self._ports, self._started)
         configured = await self._ports.mcp_servers(brief.workspace, brief.trusted)
+        sent = self._ports.client_servers(brief.conversation_id)
         own = stack.enter_context(self._ports.tools.lease(self._ports, brief.session_id))
         wished = await self._ports.preferences(brief.workspace, brief.trusted)
-        brief = msgspec.structs.replace(brief, mcp_servers={**configured, **own}, preferences=wished)
+        brief = msgspec.structs.replace(brief, mcp_servers={**sent, **configured, **own}, preferences=wished)
         self._asks.site = brief.site
         return await stack.enter_async_context(engine.open(brief))
 
