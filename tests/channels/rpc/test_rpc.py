@@ -39,6 +39,7 @@ RULES = {
     "R21": "a tool of the engine is called by the same rules as for its model",
     "R22": "a logout removes kept keys after a confirm",
     "R23": "each model call of a run is told once, then the sums",
+    "R25": "ids and parameters of every JSON kind, half frames, deep ones and those of the full 64 MB are answered",
     "R24": "a clipboard is read only if the client can, and the person agrees",
 }
 TESTED: set[str] = {"R21", "R22", "R23"}
@@ -97,6 +98,42 @@ def test_a_client_must_introduce_itself_and_bad_frames_are_answered(home: Path) 
         for id in ("text", 7, -1.5):
             client.send("session.list", {}, id)
             assert client.until(lambda frame, id=id: frame.get("id") == id)["result"]["sessions"] == []
+
+
+@rule("R25")
+def test_frames_of_every_shape_are_answered_and_the_next_one_works(client: Client) -> None:
+    def answer_to(frame: bytes) -> Frame:
+        client.write(frame + b"\n")
+        return client.until(lambda frame: "method" not in frame)
+
+    def request(rest: str) -> Frame:
+        return answer_to(f'{{"jsonrpc":"2.0",{rest}}}'.encode())
+
+    listing = '"method":"session.list"'
+    for id in ('"a"', "7", "-1.5", "1e3", "null", '""', '"\\u00e9"', "123456789012345678901234567890"):
+        told = request(f'"id":{id},{listing}')
+        assert told["id"] == json.loads(id) and told["result"]["sessions"] == []
+    for id in ("true", "false", "[1]", '{"a":1}'):
+        told = request(f'"id":{id},{listing}')
+        assert (told["id"], code(told)) == (None, -32600)
+    for params in ("[]", "7", '"x"', "true", '{"limit":"x"}', '{"scope":"none"}', '{"limit":1e999}'):
+        assert code(request(f'"id":1,{listing},"params":{params}')) in (-32602, -32700)
+    assert request(f'"id":1,{listing},"params":null')["result"]["sessions"] == []
+    assert code(request('"id":1,"method":7')) == -32600
+    assert code(request('"id":1')) == -32600
+    assert code(answer_to(b'{"id":1,"method":"session.list"}')) == -32600
+    assert code(answer_to(b'{"jsonrpc":"2.0","id":1,"method":"\xff"}')) == -32700
+    deep = "[" * 100_000
+    assert code(request(f'"id":1,{listing},"params":{{"limit":{deep}{deep.replace("[", "]")}}}')) <= -32600
+    head, tail = b'{"jsonrpc":"2.0","id":"big","method":"session.list","params":{"pad":"', b'"}}'
+    told = answer_to(head + b"x" * (MAX_FRAME_BYTES - len(head) - len(tail)) + tail)
+    assert told["id"] == "big" and told["result"]["sessions"] == []
+    half = b'{"jsonrpc":"2.0","id":"half",'
+    client.write(half)
+    client.write(b'"method":"session.list"}\n' + half)
+    assert client.until(lambda frame: frame.get("id") == "half")["result"]["sessions"] == []
+    client.close()
+    assert client.program.wait(60) == 0
 
 
 @rule("R03", "R04", "R05", "R10", "R15")
