@@ -35,8 +35,10 @@ def test_it_names_the_proved_engines_and_what_would_be_missing_inside(
     text = f"[workspaces.w]\npath = '{work}'\nisolation = 'jail'\nallow_read = ['{tools}']\n"
     home = tmp_path / "home"
     home.mkdir()
-    fine, missing = check_isolation(loaded(home, text))
+    fine, limits, missing = check_isolation(loaded(home, text))
     assert fine.state == "ok"
+    assert limits.name == "limits"
+    assert "open files in each process" in limits.text
     assert "claude" in fine.text
     assert missing.state == "warn"
     assert str(other) in missing.text
@@ -47,5 +49,21 @@ def test_a_workspace_that_cannot_be_jailed_is_named(tmp_path: Path) -> None:
     need_jail()
     text = "[workspaces.w]\npath = '/'\nisolation = 'jail'\n"
     checks = list(check_isolation(loaded(tmp_path, text)))
-    assert [one.state for one in checks] == ["ok", "broken"]
-    assert "cannot be jailed" in checks[1].text
+    assert [one.name for one in checks] == ["isolation", "limits", "isolation"]
+    assert checks[2].state == "broken"
+    assert "cannot be jailed" in checks[2].text
+
+
+def test_a_workspace_in_a_container_says_whether_one_can_be_made(tmp_path: Path) -> None:
+    home, work = tmp_path / "home", tmp_path / "work"
+    home.mkdir()
+    work.mkdir()
+    text = (
+        f"[workspaces.w]\npath = '{work}'\nisolation = 'container'\ncontainer = {{runtime = '/no/podman'}}\n"
+    )
+    (check,) = check_isolation(loaded(home, text))
+    assert check.state == "broken"
+    assert "'/no/podman' is not there" in check.text
+    text = f"[isolation]\nkind = 'container'\ncontainer = {{runtime = '/no/docker'}}\n[gateway]\ndefault_workspace = '{work}'"
+    (check,) = check_isolation(loaded(home, text))
+    assert "'/no/docker' is not there" in check.text

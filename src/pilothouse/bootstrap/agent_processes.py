@@ -19,6 +19,8 @@ from pilothouse.core.isolation import Isolation
 from pilothouse.isolation.jail import Jails, Places
 from pilothouse.runtime.ports import ScriptEnd
 
+INSTRUCTIONS = "CLAUDE.md"
+
 
 def make_jails(holder: ConfigHolder, log: Callable[..., None]) -> Jails:
     loaded = holder.loaded
@@ -26,6 +28,15 @@ def make_jails(holder: ConfigHolder, log: Callable[..., None]) -> Jails:
     home = os.path.realpath(os.path.expanduser("~"))
     places = Places(str(loaded.paths.state_dir / "jails"), hidden, home)
     return Jails(partial(_settings, holder), places, log)
+
+
+def container_instructions(holder: ConfigHolder, workspace: str, trusted: bool) -> tuple[str, ...]:
+    """Return the two CLAUDE.md files that are the system prompt in a container. A folder's own counts if it is trusted."""
+    isolation = isolation_in(holder.loaded, workspace)
+    if isolation.kind != "container":
+        return ()
+    folders = (isolation.container.global_folder, *((workspace,) if trusted else ()))
+    return tuple(os.path.join(folder, INSTRUCTIONS) for folder in folders)
 
 
 def _settings(holder: ConfigHolder, workspace: str) -> Isolation:

@@ -13,7 +13,7 @@ import anyio.to_thread
 import msgspec
 
 from pilothouse.agent_tools.server import AgentToolServer
-from pilothouse.bootstrap.agent_processes import engine_environment, run_script
+from pilothouse.bootstrap.agent_processes import container_instructions, engine_environment, run_script
 from pilothouse.bootstrap.app import (
     DEMO,
     TERMINAL,
@@ -41,6 +41,7 @@ from pilothouse.core.engine import Engine, ResumeLines
 from pilothouse.core.errors import ConfigError
 from pilothouse.core.ids import ChannelId, EngineId
 from pilothouse.core.message import Address
+from pilothouse.isolation.cgroup import find_bases, sweep_groups
 from pilothouse.isolation.jail import sweep_scratch
 from pilothouse.plugins import Loaded, Plugins
 from pilothouse.runtime.agent_calls.hosts import ask_host
@@ -72,6 +73,7 @@ def make_ports(
                 mode_in=partial(mode_in, app.holder.loaded),
                 widest_in=widest_in,
                 isolation_of=app.jails.describe,
+                context_files_in=partial(container_instructions, app.holder),
                 settings_dirs=_settings_dirs(app),
                 destinations=_destinations(config),
                 agents=_agents(config),
@@ -118,6 +120,7 @@ async def _sweep(app: App) -> None:
     """End what a killed gateway left running, and remove the folders of its jails."""
     await sweep_leftovers(app.marker, app.log)
     await anyio.to_thread.run_sync(sweep_scratch, app.jails.places.scratch)
+    await anyio.to_thread.run_sync(sweep_groups, find_bases())
 
 
 async def report_engines(app: App) -> list[EngineReport]:

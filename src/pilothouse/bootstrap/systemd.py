@@ -27,6 +27,9 @@ RestartSec=10
 RestartPreventExitStatus=2
 # Running turns may end; only the gateway is told to stop, and it stops its engines.
 KillMode=mixed
+# Control groups hold the memory and the processes of jails. The second line needs systemd 254; others ignore it.
+Delegate=memory pids
+DelegateSubgroup=gateway
 TimeoutStopSec={stop_s:.0f}
 
 [Install]

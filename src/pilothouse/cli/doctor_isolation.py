@@ -8,14 +8,23 @@ from collections.abc import Iterator
 from pilothouse.bootstrap.agent_processes import make_jails
 from pilothouse.cli.doctor_store import Check
 from pilothouse.config import ConfigHolder, Loaded, isolation_in
+from pilothouse.core.isolation import Isolation
 from pilothouse.isolation.canaries import read_proofs
+from pilothouse.isolation.cgroup import find_bases
 from pilothouse.isolation.jail import Jails
+from pilothouse.isolation.limits import bounds_of, describe_limits
 from pilothouse.isolation.profile import is_within
+from pilothouse.isolation.runtime import INSTALL as INSTALL_RUNTIME
+from pilothouse.isolation.runtime import find_runtime
 from pilothouse.isolation.support import INSTALL, MISSING, find_support
 from pilothouse.isolation.system import is_system
 
 UNUSED = "no workspace is jailed; jails can be made here"
 PROVED = "jails can be made here; proved with {engines}"
+CONTAINERS = "containers can be made here with {program}; not proved with any engine"
+LIMITS_FIX = (
+    "run Pilothouse as a service with Delegate=yes, so that control groups hold the limits: docs/isolation.md"
+)
 ABSENT = "commands in {folders} are absent inside"
 
 
@@ -26,16 +35,35 @@ def check_isolation(loaded: Loaded) -> Iterator[Check]:
         problem = support.problem
         yield Check("isolation", "off", f"no workspace is jailed. {problem}" if problem else UNUSED)
         return
-    if support.problem:
+    kinds = {isolation_in(loaded, place).kind for place in places} | {loaded.config.isolation.kind}
+    if support.problem and "jail" in kinds:
         state = "broken" if loaded.config.isolation.when_missing == "refuse" else "warn"
         fix = INSTALL if support.problem == MISSING else "read docs/isolation.md"
         yield Check("isolation", state, support.problem, fix)
-        return
-    engines = ", ".join(name for name, proof in sorted(read_proofs().items()) if proof.holds)
-    yield Check("isolation", "ok", PROVED.format(engines=engines or "no engine"))
+    elif "jail" in kinds:
+        engines = ", ".join(name for name, proof in sorted(read_proofs().items()) if proof.holds)
+        yield Check("isolation", "ok", PROVED.format(engines=engines or "no engine"))
+        yield _check_limits(loaded)
+    if loaded.config.isolation.kind == "container" and not places:
+        yield _check_container(loaded)
     jails = make_jails(ConfigHolder(loaded, lambda: loaded), _no_log)
     for place in places:
-        yield from _check_place(loaded, jails, place)
+        if not (support.problem and isolation_in(loaded, place).kind == "jail"):
+            yield from _check_place(loaded, jails, place)
+
+
+def _check_limits(loaded: Loaded) -> Check:
+    """The limits of a workspace without settings of its own."""
+    bounds = bounds_of(Isolation("jail", limits=loaded.config.isolation.limits))
+    text, whole = describe_limits(bounds, find_bases(), is_root=os.geteuid() == 0)
+    return Check("limits", "ok" if whole else "warn", f"a jail has {text}", "" if whole else LIMITS_FIX)
+
+
+def _check_container(loaded: Loaded) -> Check:
+    runtime = find_runtime(isolation_in(loaded, "/").container)
+    if runtime.problem:
+        return Check("isolation", "broken", runtime.problem, INSTALL_RUNTIME)
+    return Check("isolation", "ok", CONTAINERS.format(program=runtime.program))
 
 
 def _jailed_places(loaded: Loaded) -> list[str]:
@@ -50,6 +78,9 @@ def _check_place(loaded: Loaded, jails: Jails, place: str) -> Iterator[Check]:
         yield Check("isolation", "broken", problem, f"change isolation of {place}")
         return
     isolation = isolation_in(loaded, place)
+    if isolation.kind == "container":
+        program = find_runtime(isolation.container).program
+        yield Check("isolation", "ok", f"{place}: {CONTAINERS.format(program=program)}")
     shown = (place, *isolation.allow_read, *isolation.allow_write)
     absent = [
         folder

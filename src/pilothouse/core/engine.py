@@ -54,6 +54,8 @@ class Brief(Struct, frozen=True):
     """The most this turn may cost, if a cap is set. Engines that can enforce a limit do."""
     settings_dir: str = ""
     """The owner's folder with files about this workspace, outside of it; empty if there is none."""
+    context_files: tuple[str, ...] = ()
+    """Files that belong to the system prompt, whatever the engine is configured with."""
     conversation_id: ConversationId = ConversationId("")
     turn_id: TurnId = TurnId("")
     wake: str = ""

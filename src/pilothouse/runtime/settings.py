@@ -24,6 +24,10 @@ def no_isolation(workspace: str, engine: EngineId) -> str:
     return ""
 
 
+def no_context_files(workspace: str, trusted: bool) -> tuple[str, ...]:
+    return ()
+
+
 def any_mode(workspace: str) -> ApprovalMode:
     return "full-access"
 
@@ -79,6 +83,8 @@ class Settings(Struct, frozen=True):
     """The widest approval mode that a workspace accepts."""
     isolation_of: Callable[[str, EngineId], str] = no_isolation
     """Says how an engine is shut in in a workspace; empty if it is not meant to be."""
+    context_files_in: Callable[[str, bool], tuple[str, ...]] = no_context_files
+    """The files that belong to the system prompt in a workspace, which is trusted or not."""
     max_turns_at_once: int = 32
     max_attempts: int = 3
     max_message_chars: int = 200_000

@@ -370,6 +370,7 @@ async def make_brief(ports: Ports, started: Started) -> Brief:
         turn_id=started.turn.id,
         wake=started.turn.prompt.wake,
         settings_dir=settings.settings_dirs.get(real, ""),
+        context_files=settings.context_files_in(session.workspace, state.holds),
     )
 
 
