@@ -105,7 +105,7 @@ def test_a_workspaces_file_cannot_trade_a_jail_for_nothing(home: Home, tmp_path:
 
 @pytest.mark.parametrize("limits", ["processes = 3", "memory_mb = -1", 'open_files = "many"'])
 def test_limits_that_leave_no_room_are_refused(home: Home, limits: str) -> None:
-    with pytest.raises(InvalidConfig, match="isolation.limits"):
+    with pytest.raises(InvalidConfig, match=r"isolation\.limits"):
         home.load(f"[isolation.limits]\n{limits}\n")
 
 
