@@ -11,6 +11,7 @@ from tests.isolation.test_jail import output, start
 
 from pilothouse.core.isolation import Isolation, Limits
 from pilothouse.isolation.cgroup import (
+    LEAF,
     Bases,
     enter_words,
     find_bases,
@@ -128,6 +129,22 @@ def test_a_group_of_version_2_gets_its_limits_and_is_removed_again(tmp_path: Pat
         for file in Path(folder).iterdir():
             file.unlink()  # the kernel's go with their folder
     assert not Path(folder).exists()
+
+
+def test_a_gateway_that_is_alone_in_its_group_makes_room_for_jails_beside_it(tmp_path: Path) -> None:
+    mounted, ours = second_version(tmp_path, "/service")
+    procs, leaf = tmp_path / "service" / "cgroup.procs", tmp_path / "service" / LEAF
+    procs.write_text(f"1\n{os.getpid()}\n")
+    look_for_bases(mounted, ours)
+    assert not leaf.exists()  # another one's process is not moved
+    procs.write_text(f"{os.getpid()}\n")
+    bases = look_for_bases(mounted, ours)
+    assert (leaf / "cgroup.procs").read_text() == str(os.getpid())
+    assert bases.folders[0] == ("memory", str(tmp_path / "service"))
+    (leaf / "cgroup.procs").write_text(f"{os.getpid()}\n")
+    (tmp_path / "ours").write_text(f"0::/service/{LEAF}\n")
+    look_for_bases(mounted, ours)
+    assert not (leaf / LEAF).exists()
 
 
 def test_a_machine_without_groups_has_none(tmp_path: Path) -> None:

@@ -22,9 +22,7 @@ from pilothouse.isolation.system import is_system
 UNUSED = "no workspace is jailed; jails can be made here"
 PROVED = "jails can be made here; proved with {engines}"
 CONTAINERS = "containers can be made here with {program}; not proved with any engine"
-LIMITS_FIX = (
-    "run Pilothouse as a service with Delegate=yes, so that control groups hold the limits: docs/isolation.md"
-)
+LIMITS_FIX = "pilothouse service install, so that control groups hold the limits: docs/isolation.md"
 ABSENT = "commands in {folders} are absent inside"
 
 

@@ -1,8 +1,8 @@
 """A control group around one jail: the kernel holds its memory and the number of its processes, also for root.
 
-Version 2 needs a part of the tree that was given to us: a service with `Delegate=yes`, or root. The group of a gateway
-holds processes, so it cannot have limited groups below it; the group above it can, where that is ours too. Version 1 has
-one tree for each controller, and needs root.
+Version 2 needs a part of the tree that was given to us: a service with `Delegate=`, or root. A group that holds processes
+cannot have limited groups below it, so a gateway that is alone in its group moves into one below. Version 1 has one tree
+for each controller, and needs root.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ MOUNTED = "/sys/fs/cgroup"
 OURS = "/proc/self/cgroup"
 CONTROLLERS = ("memory", "pids")
 PREFIX = "pilothouse-"
+LEAF = "pilothouse-gateway"
 EMPTY_WITHIN_S = 0.25
 _ENTER = 'while [ "$1" != -- ]; do echo $$ > "$1/cgroup.procs" || exit 126; shift; done; shift; exec "$@"'
 
@@ -57,12 +58,22 @@ def look_for_bases(mounted: str, ours: str) -> Bases:
 def _second(mounted: Path, own: str) -> Bases:
     """Try our own group, then the one above it: one of them may have limited groups below it."""
     here = mounted / own.strip("/")
+    with suppress(OSError):
+        _make_room(here)
     for folder in (here, here.parent) if here != mounted else (here,):
         with suppress(OSError):
             (folder / "cgroup.subtree_control").write_text(" ".join(f"+{name}" for name in CONTROLLERS))
             if _can_make(folder):
                 return Bases(tuple((name, str(folder)) for name in CONTROLLERS), 2)
     return Bases()
+
+
+def _make_room(folder: Path) -> None:
+    """Move this process into a group below its own, if nobody else is in there. Raises `OSError` where we may not."""
+    own = str(os.getpid())
+    if folder.name != LEAF and (folder / "cgroup.procs").read_text().split() == [own]:
+        (folder / LEAF).mkdir(exist_ok=True)
+        (folder / LEAF / "cgroup.procs").write_text(own)
 
 
 def _can_make(folder: Path) -> bool:
