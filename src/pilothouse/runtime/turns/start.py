@@ -239,8 +239,10 @@ def _take_rows(
     A wake, and a message with `alone`, is a turn by itself. Notes never start a turn; they join the next one.
     """
     ready = tx.inbox.waiting(conversation.id, ready_by=at, limit=settings.batch_limit)
-    if all(row.kind == "system" for row in ready):
-        ready = [row for row in ready if may_start(tx, ids, settings, conversation, row, at)]
+    if all(row.kind in ("system", "agent") for row in ready):  # a person's message takes follow-ups along
+        ready = [
+            row for row in ready if row.kind == "agent" or may_start(tx, ids, settings, conversation, row, at)
+        ]
     allowed = [row for row in ready if _sender_is_allowed(tx, ids, settings, conversation, row, at)]
     if not allowed:
         return []
