@@ -42,6 +42,9 @@ def explain(error: BaseException) -> int:
                 sys.stderr.write("\n")  # the cursor is behind a question, and perhaps behind ^C
             say_error("stopped; nothing was changed")
             return INTERRUPTED
+        case click.exceptions.NoArgsIsHelpError():  # its message is the whole help
+            error.show()
+            return error.exit_code
         case click.ClickException():
             _say_usage(error)
             return error.exit_code
