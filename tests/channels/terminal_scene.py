@@ -137,7 +137,18 @@ RAN: tuple[EngineEvent, ...] = (
     ToolFinished(CallId("c3"), ok=True),
 )
 COMMANDS = (MenuCommand("status", "what runs here", "member"), MenuCommand("stop", "stop it", "member"))
-ASKS = {"approve": APPROVAL, "choose": QUESTION, "name": WORDS, "push": PUSH, "edit": EDIT, "sizes": SIZES}
+KEY = Ask(
+    AskId("ask-key"), "question", "Which key?", {"question": "Which key?", "secret": True}, free_text=True
+)
+ASKS = {
+    "approve": APPROVAL,
+    "choose": QUESTION,
+    "name": WORDS,
+    "key": KEY,
+    "push": PUSH,
+    "edit": EDIT,
+    "sizes": SIZES,
+}
 BROKEN = Failure("crash", "The engine stopped without finishing its turn.", detail="exit status 9")
 LOST = Failure("crash", "Pilothouse restarted while this was running.")
 
@@ -213,7 +224,7 @@ class Scene:
             case "slow":
                 self._stoppable = turn, message
                 self._publish(turn, *STEPS[:4])
-            case "approve" | "choose" | "name" | "push" | "edit" | "sizes":
+            case "approve" | "choose" | "name" | "key" | "push" | "edit" | "sizes":
                 self.desk.open_asks.append(ASKS[word])
                 self._open[ASKS[word].id] = turn, message
                 self._publish(turn, SessionStarted(), Asked(ASKS[word]))

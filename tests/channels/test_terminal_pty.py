@@ -174,6 +174,19 @@ def test_what_was_typed_is_remembered_and_nobody_else_may_read_it(tmp_path: Path
     assert "hello" in history.read_text()
 
 
+def test_a_key_that_was_asked_for_is_not_remembered(tmp_path: Path) -> None:
+    with Pty(str(tmp_path)) as terminal:
+        terminal.wait_for(HINT)
+        terminal.type("key" + ENTER)
+        terminal.wait_for("Which key?")
+        terminal.wait_for("Waiting for your answer")
+        terminal.type("sk-fake" + ENTER)
+        terminal.wait_for("You said: answered:answer")
+        terminal.type(CTRL_D)
+        assert terminal.wait() == 0
+    assert "sk-fake" not in (tmp_path / "terminal" / "history").read_text()
+
+
 def test_at_60_columns_no_line_is_wider(tmp_path: Path) -> None:
     with Pty(str(tmp_path), columns=60) as terminal:
         terminal.wait_for(HINT)

@@ -23,7 +23,7 @@ from pilothouse.channels.terminal.line_editor import make_session
 from pilothouse.channels.terminal.receive import Escape, Interrupt, Key, Leave, Line, PasteImage, Typed
 from pilothouse.channels.terminal.screen import put
 from pilothouse.channels.terminal.streams import Streams
-from pilothouse.core.ask import Ask
+from pilothouse.core.ask import Ask, is_secret
 from pilothouse.core.clock import Clock
 
 if TYPE_CHECKING:
@@ -257,7 +257,8 @@ class Prompt:
             return True
         text = buffer.text
         answers, line = self._state.answers(text), Line(text, warning, self._state.front)
-        buffer.reset(append_to_history=bool(text.strip()) and not answers)
+        is_key = line.ask is not None and is_secret(line.ask)
+        buffer.reset(append_to_history=bool(text.strip()) and not answers and not is_key)
         if self._put(line) and answers:
             self._answer = line
         return True
