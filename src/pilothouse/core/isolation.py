@@ -48,6 +48,21 @@ def tightened(isolation: Isolation, kind: Kind | None, network: Network | None) 
     )
 
 
+class HeldKey(Struct, frozen=True):
+    """A key that we hold: inside, its variable has a placeholder, and the program is told an address of ours instead of `url`.
+    What is sent there goes to `url`, with the key in the headers that have the placeholder."""
+
+    variable: str
+    url: str
+    """The address of the model, up to the part that the program adds."""
+    address: str = ""
+    """The variable that names the address; empty if `stand_in` stands for it in other variables or in arguments."""
+
+    @property
+    def stand_in(self) -> str:
+        return f"<pilothouse-address-of {self.url}>"
+
+
 class Needs(Struct, frozen=True):
     """What a program must reach inside a jail, besides the system and its workspace. Paths that are missing are left out."""
 
@@ -63,6 +78,8 @@ class Needs(Struct, frozen=True):
     """URLs of its model and of its servers."""
     programs: tuple[str, ...] = ()
     """Programs that it starts, and their files."""
+    keys: tuple[HeldKey, ...] = ()
+    """Keys in its environment that it must not hold. One whose variable is not set is left out."""
 
 
 def server_endpoints(servers: Mapping[str, Any]) -> tuple[str, ...]:

@@ -24,6 +24,7 @@ from pilothouse.core.isolation import Isolation, Needs
 from pilothouse.isolation.canaries import is_proved
 from pilothouse.isolation.host_answers import AskPeople, HostAnswers
 from pilothouse.isolation.hosts import Target
+from pilothouse.isolation.keys import open_keys
 from pilothouse.isolation.network import Wiring, open_network
 from pilothouse.isolation.profile import Mount, Profile, is_within, jail_arguments, refusal
 from pilothouse.isolation.repository import repository_mounts
@@ -112,8 +113,11 @@ class Jails:
         with open_scratch(self.places.scratch) as scratch:
             note = partial(self._note_refused, start)
             ask = HostAnswers(start.workspace, self.ask_people)
-            async with open_network(isolation, start, scratch / NETWORK, note, ask) as wiring:
-                make = partial(self._jailed, start, isolation, scratch / HOME, wiring)
+            async with (
+                open_keys(start, isolation.network) as told,
+                open_network(isolation, told, scratch / NETWORK, note, ask) as wiring,
+            ):
+                make = partial(self._jailed, told, isolation, scratch / HOME, wiring)
                 yield await anyio.to_thread.run_sync(make)
 
     def _note_refused(self, start: ProcessStart, target: Target) -> None:
