@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -35,7 +36,10 @@ def test_it_names_the_proved_engines_and_what_would_be_missing_inside(
     text = f"[workspaces.w]\npath = '{work}'\nisolation = 'jail'\nallow_read = ['{tools}']\n"
     home = tmp_path / "home"
     home.mkdir()
-    fine, missing = check_isolation(loaded(home, text))
+    (home / ".gitconfig").write_text("[user]\nname = Ada\n")
+    monkeypatch.setenv("HOME", str(home))
+    fine, missing, author = check_isolation(loaded(home, text))
+    assert (author.state, author.fix) == ("warn", "add ~/.gitconfig to allow_read")
     assert fine.state == "ok"
     assert "claude" in fine.text
     assert missing.state == "warn"
@@ -49,3 +53,13 @@ def test_a_workspace_that_cannot_be_jailed_is_named(tmp_path: Path) -> None:
     checks = list(check_isolation(loaded(tmp_path, text)))
     assert [one.state for one in checks] == ["ok", "broken"]
     assert "cannot be jailed" in checks[1].text
+
+
+def test_where_it_is_automatic_a_jail_that_cannot_be_made_is_a_warning(tmp_path: Path) -> None:
+    need_jail()
+    checks = list(
+        check_isolation(loaded(tmp_path, "[isolation]\nkind = 'auto'\n[workspaces.w]\npath = '/'\n"))
+    )
+    states = ["ok", *(["warn"] if os.geteuid() == 0 else []), "warn"]
+    assert [one.state for one in checks] == states
+    assert "cannot be jailed" in checks[-1].text

@@ -37,6 +37,7 @@ from pilothouse.plugins import Plugins
 from pilothouse.runtime.audit import Trail
 from pilothouse.runtime.commands.table import menu
 from pilothouse.runtime.ports import StoreBlobs, SystemClock, new_id
+from pilothouse.runtime.trust import trusted_folders_with_jails
 
 if TYPE_CHECKING:
     from typing_extensions import override
@@ -122,6 +123,8 @@ async def open_app(
         async with spec.open(loaded.config.store.settings) as store:
             marker = await store.write(_store_name)
             app = App(plugins, ConfigHolder(loaded, read), log, redactor, store, marker)
+            for folder, jail in await store.read(trusted_folders_with_jails):
+                app.jails.note_trust(folder, True, jail)
             async with app.mcp.run():
                 yield app
 
@@ -265,8 +268,8 @@ def _engine_host(app: App, id: EngineId) -> EngineHost:
         app.marker,
         app.log,
         partial(_judge, app),
-        jail=app.jails.open,
-        confines=app.jails.confines,
+        jail=partial(app.jails.open, engine=id),
+        confines=partial(app.jails.confines, engine=id),
         open_mcp=app.mcp.open,
         retention_days=app.config.gateway.retention_days,
         lanes=app.lanes,

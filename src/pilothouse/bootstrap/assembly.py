@@ -71,6 +71,7 @@ def make_ports(
                 mode_in=partial(mode_in, app.holder.loaded),
                 widest_in=widest_in,
                 isolation_of=app.jails.describe,
+                note_trust=app.jails.note_trust,
                 settings_dirs=_settings_dirs(app),
                 destinations=_destinations(config),
                 agents=_agents(config),

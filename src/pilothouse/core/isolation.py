@@ -8,11 +8,11 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct, field
 
-Kind = Literal["none", "jail", "container"]
+Kind = Literal["none", "auto", "jail", "container"]
 Network = Literal["open", "model", "none"]
 WhenMissing = Literal["refuse", "open"]
 
-KINDS: tuple[Kind, ...] = ("none", "jail", "container")
+KINDS: tuple[Kind, ...] = ("none", "auto", "jail", "container")
 NETWORKS: tuple[Network, ...] = ("open", "model", "none")
 """Both from the loosest to the tightest."""
 INSIDE_USER = 1000

@@ -20,8 +20,9 @@ import msgspec
 from msgspec import Struct
 
 from pilothouse.core.engine import ProcessStart
-from pilothouse.core.isolation import Isolation, Needs
+from pilothouse.core.isolation import Isolation, Kind, Needs
 from pilothouse.isolation.canaries import is_proved
+from pilothouse.isolation.choice import reason_for_none
 from pilothouse.isolation.host_answers import AskPeople, HostAnswers
 from pilothouse.isolation.hosts import Target
 from pilothouse.isolation.keys import open_keys
@@ -66,17 +67,38 @@ class Jails:
         places: Places,
         log: Callable[..., None],
         support: Callable[[], Support] = find_support,
+        user: int | None = None,
     ) -> None:
         self._settings = settings
         self.places = places
         self._log = log
         self._support = support
+        self._user = os.geteuid() if user is None else user
+        self._trusted: dict[str, bool] = {}
         self.ask_people: AskPeople = nobody
         """Asks about hosts; set once there is a gateway."""
 
-    def confines(self, workspace: str) -> bool:
-        """Tell whether processes for this workspace get a jail."""
+    def note_trust(self, real: str, trusted: bool, jail: bool) -> None:
+        """Learn whether a folder is trusted, and whether its owner chose a jail for it: "auto" asks."""
+        self._trusted.pop(real, None)
+        if trusted:
+            self._trusted[real] = jail
+
+    def _isolation(self, workspace: str, engine: str) -> Isolation:
+        """Return the settings of a workspace; "auto" becomes a jail or none."""
         isolation = self._settings(workspace)
+        if isolation.kind != "auto":
+            return isolation
+        kind: Kind = "none" if self._reason_for_none(workspace, engine) else "jail"
+        return msgspec.structs.replace(isolation, kind=kind)
+
+    def _reason_for_none(self, workspace: str, engine: str) -> str:
+        trusted = self._trusted.get(os.path.realpath(workspace))
+        return reason_for_none(workspace, engine, trusted, self.problem(workspace), self._user)
+
+    def confines(self, workspace: str, engine: str = "") -> bool:
+        """Tell whether processes for this workspace get a jail."""
+        isolation = self._isolation(workspace, engine)
         return isolation.confines and not (self.problem(workspace) and isolation.when_missing == "open")
 
     def problem(self, workspace: str) -> str:
@@ -91,7 +113,9 @@ class Jails:
 
     def describe(self, workspace: str, engine: str) -> str:
         """Say how an engine is shut in there, as far as it was proved; empty if nobody wants it to be."""
-        isolation = self._settings(workspace)
+        isolation = self._isolation(workspace, engine)
+        if self._settings(workspace).kind == "auto" and not isolation.confines:
+            return NOT_ISOLATED.format(problem=self._reason_for_none(workspace, engine))
         if not isolation.confines:
             return ""
         if problem := self.problem(workspace):
@@ -100,9 +124,9 @@ class Jails:
         return words.format(network=isolation.network)
 
     @asynccontextmanager
-    async def open(self, start: ProcessStart) -> AsyncGenerator[ProcessStart, None]:
+    async def open(self, start: ProcessStart, engine: str = "") -> AsyncGenerator[ProcessStart, None]:
         """`EngineHost.jail`. Raises `SpawnFailed` where the wanted jail cannot be made."""
-        isolation = self._settings(start.workspace) if start.workspace else Isolation()
+        isolation = self._isolation(start.workspace, engine) if start.workspace else Isolation()
         if not isolation.confines:
             yield start
             return

@@ -20,6 +20,10 @@ def no_mode(workspace: str) -> ApprovalMode | None:
     return None
 
 
+def ignore_trust(real: str, trusted: bool, jail: bool) -> None:
+    """Nothing depends on it."""
+
+
 def no_isolation(workspace: str, engine: EngineId) -> str:
     return ""
 
@@ -79,6 +83,8 @@ class Settings(Struct, frozen=True):
     """The widest approval mode that a workspace accepts."""
     isolation_of: Callable[[str, EngineId], str] = no_isolation
     """Says how an engine is shut in in a workspace; empty if it is not meant to be."""
+    note_trust: Callable[[str, bool, bool], None] = ignore_trust
+    """Hears, before each turn, whether a resolved folder is trusted, and whether its owner chose a jail for it."""
     max_turns_at_once: int = 32
     max_attempts: int = 3
     max_message_chars: int = 200_000
