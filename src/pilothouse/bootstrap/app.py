@@ -267,7 +267,7 @@ def _engine_host(app: App, id: EngineId) -> EngineHost:
         str(state),
         app.marker,
         app.log,
-        partial(_judge, app),
+        partial(_judge, app, id),
         jail=partial(app.jails.open, engine=id),
         confines=partial(app.jails.confines, engine=id),
         open_mcp=app.mcp.open,
@@ -276,9 +276,10 @@ def _engine_host(app: App, id: EngineId) -> EngineHost:
     )
 
 
-async def _judge(app: App, ask: Ask, site: Site) -> Ruling:
+async def _judge(app: App, engine: EngineId, ask: Ask, site: Site) -> Ruling:
     """Judges a call, and records in the audit log what was decided without asking a person."""
-    ruling = await app.policy.judge(ask, site)
+    held = app.jails.holds(site.workspace, engine)
+    ruling = await app.policy.judge(ask, msgspec.structs.replace(site, held=held))
     app.trail.note_ruling(app.clock.now(), ask, ruling, cwd=ask.payload.get("cwd"))
     return ruling
 

@@ -101,6 +101,13 @@ class Jails:
         isolation = self._isolation(workspace, engine)
         return isolation.confines and not (self.problem(workspace) and isolation.when_missing == "open")
 
+    def holds(self, workspace: str, engine: str) -> bool:
+        """Tell whether a proved jail without the machine's network is around this engine."""
+        if not is_proved(engine):
+            return False
+        isolation = self._isolation(workspace, engine)
+        return isolation.kind == "jail" and isolation.network != "open" and not self.problem(workspace)
+
     def problem(self, workspace: str) -> str:
         """Say why the wanted jail cannot be made; empty if it can, or if none is wanted."""
         isolation = self._settings(workspace)
