@@ -270,6 +270,7 @@ def _engine_host(app: App, id: EngineId) -> EngineHost:
         partial(_judge, app, id),
         jail=partial(app.jails.open, engine=id),
         confines=partial(app.jails.confines, engine=id),
+        uploads=partial(app.jails.uploads, engine=id),
         open_mcp=app.mcp.open,
         retention_days=app.config.gateway.retention_days,
         lanes=app.lanes,

@@ -41,6 +41,7 @@ from pilothouse.core.engine import Engine, ResumeLines
 from pilothouse.core.ids import ChannelId, EngineId
 from pilothouse.core.message import Address
 from pilothouse.isolation.jail import sweep_scratch
+from pilothouse.isolation.uploads import sweep_uploads
 from pilothouse.plugins import Loaded, Plugins
 from pilothouse.runtime.agent_calls.hosts import ask_host
 from pilothouse.runtime.agent_calls.messages import parse_destinations
@@ -117,6 +118,8 @@ async def _sweep(app: App) -> None:
     """End what a killed gateway left running, and remove the folders of its jails."""
     await sweep_leftovers(app.marker, app.log)
     await anyio.to_thread.run_sync(sweep_scratch, app.jails.places.scratch)
+    days = app.config.gateway.retention_days
+    await anyio.to_thread.run_sync(sweep_uploads, app.jails.places.uploads, days)
 
 
 async def report_engines(app: App) -> list[EngineReport]:

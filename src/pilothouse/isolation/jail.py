@@ -31,6 +31,7 @@ from pilothouse.isolation.profile import Mount, Profile, is_within, jail_argumen
 from pilothouse.isolation.repository import repository_mounts
 from pilothouse.isolation.support import Support, find_support
 from pilothouse.isolation.system import is_system, program_mounts, system_mounts
+from pilothouse.isolation.uploads import uploads_folder, uploads_mounts
 from pilothouse.processes.errors import SpawnFailed, SpawnProblem
 
 NO_JAIL = "The workspace {workspace} wants isolation = {kind!r}, which cannot be had here, so nothing was started. {problem}"
@@ -56,6 +57,8 @@ class Places(Struct, frozen=True):
     hidden: tuple[str, ...]
     """Folders and files."""
     home: str
+    uploads: str = ""
+    """The folder for files that people send, with one of its own for each workspace."""
 
 
 class Jails:
@@ -107,6 +110,13 @@ class Jails:
             return False
         isolation = self._isolation(workspace, engine)
         return isolation.kind == "jail" and isolation.network != "open" and not self.problem(workspace)
+
+    def uploads(self, workspace: str, engine: str) -> str:
+        """`EngineHost.uploads`. Empty without a jail."""
+        isolation = self._isolation(workspace, engine)
+        if isolation.kind != "jail" or self.problem(workspace):
+            return ""
+        return uploads_folder(self.places.uploads, os.path.realpath(workspace))
 
     def problem(self, workspace: str) -> str:
         """Say why the wanted jail cannot be made; empty if it can, or if none is wanted."""
@@ -195,6 +205,7 @@ def make_profile(
         *(Mount("read", one) for one in needs.read),
         *(Mount("write", one) for one in needs.write),
         *(Mount("read", one) for one in needs.fixed if not os.path.islink(one)),
+        *uploads_mounts(places.uploads, workspace),
         *wiring.mounts,
     ]
     seen = (workspace, home, *isolation.allow_read, *isolation.allow_write)

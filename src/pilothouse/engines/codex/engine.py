@@ -138,7 +138,8 @@ class CodexEngine(LinkOwner[CodexLink]):
             woken,
             settled,
         )
-        composer = PromptComposer(host.blobs, brief.workspace, render_note(allowed.note))
+        uploads = host.uploads(brief.workspace)
+        composer = PromptComposer(host.blobs, brief.workspace, render_note(allowed.note), uploads)
         return CodexSession(access, brief, plan, composer)
 
     def wakes(self) -> AsyncIterator[Wake]:

@@ -135,7 +135,8 @@ class OpenCodeEngine(LinkOwner[OpenCodeLink]):
             guarded=brief.approval_mode != "full-access",
         )
         access = Access(self._lease, host.blobs, judge_within(allowed, host.judge), self._new_id, self._now)
-        composer = PromptComposer(host.blobs, brief.workspace, render_note(allowed.note))
+        uploads = host.uploads(brief.workspace)
+        composer = PromptComposer(host.blobs, brief.workspace, render_note(allowed.note), uploads)
         return OpenCodeSession(access, brief, plan, composer)
 
     async def _ask(self, jailed: str, path: str, what: str, **query: str) -> Any:
