@@ -9,9 +9,10 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 import pytest
-from bench.crashing.house import PATIENCE, TOOLS
+from bench.crashing.house import JAILED, PATIENCE, TOOLS
 from bench.crashing.sweep import ROOT, SCENARIO, Point, count_points, environment, try_all, try_in, try_point
 from tests.forked import run
+from tests.isolation.canary import need_jail
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
@@ -47,3 +48,12 @@ def test_a_kill_beside_tools_a_question_a_schedule_and_another_agent_loses_nothi
     points = count_points("allow", run=run_with_tools)
     result = try_point(points[len(points) * 2 // 5], how=partial(try_in, run=run_with_tools))
     assert not result.faults
+
+
+def test_a_kill_while_the_engine_runs_in_a_jail_loses_nothing_and_leaves_nothing() -> None:
+    need_jail()
+    run_jailed = partial(run_forked, more={JAILED: "1", PATIENCE: "2.5"})
+    points = count_points("allow", run=run_jailed)
+    sample = dict.fromkeys([points[len(points) // 3], *around_the_ask(points)[1:2]])
+    results = list(try_all(sample, at_once=1, how=partial(try_in, run=run_jailed)))
+    assert [result for result in results if result.faults] == []

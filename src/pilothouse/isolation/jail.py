@@ -198,8 +198,15 @@ def make_profile(
     """Return the jail of one start."""
     workspace, needs = os.path.realpath(start.workspace), start.needs
     path = start.environment.get("PATH", os.defpath)
+    shown = (workspace, *isolation.allow_read, *isolation.allow_write)
     own = [
-        *(mount for one in (start.argv[0], *needs.programs) for mount in program_mounts(one, path)),
+        *(
+            mount
+            for one in (start.argv[0], *needs.programs)
+            for mount in program_mounts(one, path)
+            # bubblewrap cannot mount on a link that a folder shows already
+            if not any(is_within(mount.target, above) for above in shown)
+        ),
         *our_program(),
         *(Mount("write", target, source) for target, source in needs.mounts.items()),
         *(Mount("read", one) for one in needs.read),
@@ -208,7 +215,7 @@ def make_profile(
         *uploads_mounts(places.uploads, workspace),
         *wiring.mounts,
     ]
-    seen = (workspace, home, *isolation.allow_read, *isolation.allow_write)
+    seen = (*shown, home)
     if start.workspace != workspace and not any(is_within(start.workspace, above) for above in seen):
         own.append(Mount("link", start.workspace, workspace))
     return Profile(
