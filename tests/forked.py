@@ -107,7 +107,7 @@ def run(
     env: Mapping[str, str],
     cwd: Path,
     said: str = "",
-    within_s: float = 30.0,
+    within_s: float = 100.0,
     new_python: bool = False,
     packages: Sequence[str] = (),
 ) -> subprocess.CompletedProcess[str]:

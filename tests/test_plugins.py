@@ -92,7 +92,7 @@ def ask(packages: list[Path], code: str) -> Any:
         capture_output=True,
         text=True,
         check=True,
-        timeout=30,
+        timeout=100,
     )
     return json.loads(done.stdout)
 

@@ -81,7 +81,7 @@ class Machine:
         self, *args: str, program: Path | str | None = None, **env: str
     ) -> subprocess.CompletedProcess[str]:
         process = self.popen(*args, program=program, **env)
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=100)
         return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
     def count_installs(self) -> int:
@@ -168,7 +168,7 @@ def test_a_moved_checkout_is_installed_anew(machine: Machine) -> None:
 
 def test_two_first_starts_at_once_install_once(machine: Machine) -> None:
     processes = [machine.popen("up"), machine.popen("up")]
-    assert [process.communicate(timeout=30)[0] for process in processes] == [
+    assert [process.communicate(timeout=100)[0] for process in processes] == [
         f"{machine.cwd}\n<up>unset\n"
     ] * 2
     assert machine.count_installs() == 1
@@ -182,7 +182,7 @@ def test_an_interrupted_install_is_never_used(machine: Machine, signum: signal.S
         assert process.poll() is None
         time.sleep(0.01)
     os.killpg(process.pid, signum)
-    process.communicate(timeout=30)
+    process.communicate(timeout=100)
     assert process.returncode != 0
     assert machine.count_installs() == 0
     if signum != signal.SIGKILL:

@@ -25,7 +25,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     env = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
     build = f"import uv_build; print(uv_build.build_wheel({str(folder)!r}))"
     subprocess.run(
-        [sys.executable, "-c", build], cwd=ROOT, env=env, check=True, capture_output=True, timeout=50
+        [sys.executable, "-c", build], cwd=ROOT, env=env, check=True, capture_output=True, timeout=100
     )
     (file,) = folder.glob("*.whl")
     return file
@@ -64,7 +64,7 @@ def test_it_runs_without_the_checkout(wheel: Path, tmp_path: Path) -> None:
     def run(*words: str) -> str:
         command = [sys.executable, "-m", "pilothouse", *words]
         done = subprocess.run(
-            command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=50, check=False
+            command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=100, check=False
         )
         assert done.returncode == 0, done.stderr
         return done.stdout

@@ -34,7 +34,7 @@ HOMES: Mapping[str, tuple[str, ...]] = {
     "pydantic_ai": ("pilothouse.engines.native",),
     "pyromark": ("pilothouse.channels.telegram",),
     "rich": ("pilothouse.cli", "pilothouse.channels.terminal"),
-    "segno": ("pilothouse.cli.qr_code",),
+    "segno": ("pilothouse.cli.pair",),
     "sqlite3": ("pilothouse.stores", "pilothouse.engines.opencode.database"),
     "textual": ("pilothouse.cli",),
     "uvicorn": ("pilothouse.agent_tools",),

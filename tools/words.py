@@ -21,10 +21,9 @@ DEMO = "engines/script/demo.toml"
 
 TOPICS: dict[str, tuple[str, ...]] = {
     "Asks: who wants what, and what an answer does": (
-        "core/ask_words.py",
         "core/ask_view.py",
         "core/ask.py",
-        "core/preview.py",
+        "runtime/preview.py",
         "runtime/asks/",
         "runtime/turns/asks.py",
     ),

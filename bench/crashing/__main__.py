@@ -101,7 +101,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="bench/crash", description=__doc__)
     parser.add_argument("--channel", choices=(MEMORY, *CHANNELS), default=MEMORY, help="where people talk")
     parser.add_argument(
-        "--engine", choices=("script", "acp", "codex"), default="script", help="what the turns run in"
+        "--engine",
+        choices=("script", "acp", "codex", "native"),
+        default="script",
+        help="what the turns run in",
     )
     parser.add_argument(
         "--tools",

@@ -29,9 +29,9 @@ from pilothouse.core.store import Store
 from pilothouse.engines.script import ENGINE
 from pilothouse.engines.script.config import ScriptConfig
 from pilothouse.isolation.jail import Jails, Places, sweep_scratch
+from pilothouse.runtime.gateway import TOPICS
 from pilothouse.runtime.ports import NoTools, Ports, StoreBlobs, SystemClock, ToolServer, new_id
 from pilothouse.runtime.settings import Settings
-from pilothouse.runtime.topics import TOPICS
 
 CHOSEN = "CRASH_SWEEP_ENGINE"
 TOOLS = "CRASH_SWEEP_TOOLS"
@@ -157,6 +157,7 @@ def make_ports(
         sweep=sweep or partial(_sweep, home, log),
         log=log,
         tools=_tools(),
+        **_servers(),
     )
 
 
@@ -177,17 +178,25 @@ def _tools() -> ToolServer:
     return AgentToolServer()
 
 
+def _servers() -> dict[str, Any]:
+    """The native agent asks its questions by an MCP server."""
+    if os.environ.get(CHOSEN) != "native":
+        return {}
+    from bench.crashing.native_player import house_servers
+
+    return {"mcp_servers": house_servers}
+
+
 def _engine(home: Home, store: Store, log: Log, script: Path) -> Engine:
-    """The script engine; or, if so chosen, an ACP agent or a Codex under its name that plays the same script."""
+    """The script engine; or, if so chosen, another engine under its name that plays the same script."""
     blobs = StoreBlobs(store, SystemClock())
     host = EngineHost(blobs, dict(os.environ), str(home.folder), str(home.database), log)
     if os.environ.get(JAILED):
         jails = _jails(home, log)
         host = msgspec.structs.replace(host, jail=jails.open, confines=jails.confines)
-    if os.environ.get(CHOSEN) == "acp":
-        return _acp_engine(msgspec.structs.replace(host, judge=_judge), home, script)
-    if os.environ.get(CHOSEN) == "codex":
-        return _codex_engine(msgspec.structs.replace(host, judge=_judge), home, script)
+    others = {"acp": _acp_engine, "codex": _codex_engine, "native": _native_engine}
+    if make := others.get(os.environ.get(CHOSEN, "")):
+        return make(msgspec.structs.replace(host, judge=_judge), home, script)
     player = [sys.executable, "-m", "bench.crashing.player", str(script), str(home.world)]
     return ENGINE.build(ScriptConfig(command=player, environment=["PYTHONPATH"]), host)
 
@@ -229,6 +238,19 @@ def _codex_engine(host: EngineHost, home: Home, script: Path) -> Engine:
         command=str(program), home=str(home.folder / "codex-home"), environment=["PYTHONPATH"]
     )
     return CodexEngine(config, host)
+
+
+def _native_engine(host: EngineHost, home: Home, script: Path) -> Engine:
+    from bench.crashing.native_player import open_house, start_model
+
+    from pilothouse.engines.native.config import NativeConfig
+    from pilothouse.engines.native.engine import NativeEngine
+
+    url = start_model(script, home.world)
+    config = NativeConfig(
+        provider="compatible", base_url=url, model="scripted", context_window=1_000_000, max_retries=0
+    )
+    return NativeEngine(config, msgspec.structs.replace(host, open_mcp=open_house))
 
 
 async def _judge(ask: Ask, site: Site) -> Ruling:

@@ -20,10 +20,9 @@ from pilothouse.core.ids import EngineId
 from pilothouse.core.people import People
 from pilothouse.core.store import NodeInfo, Store
 from pilothouse.logs import Redactor, open_log
-from pilothouse.runtime.gateway import Gateway
+from pilothouse.runtime.gateway import TOPICS, Gateway
 from pilothouse.runtime.ports import NoTools, Ports, SystemClock, ToolServer, new_id
 from pilothouse.runtime.settings import Settings
-from pilothouse.runtime.topics import TOPICS
 from pilothouse.stores.sqlite import STORE
 
 PATIENCE_S = 60.0

@@ -21,7 +21,7 @@ from pilothouse.testing.policy import FixedPolicy
 MESSAGE, TASK = "the message", "the last task"
 RETURNED = {MESSAGE: re.compile(r"messageId: (\d+)"), TASK: re.compile(r"Added (task-\w+)")}
 FILE = "report.txt"
-WITHIN_S = 60.0
+WITHIN_S = 100.0
 
 CALLS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("send_message", {"text": "Half done."}),

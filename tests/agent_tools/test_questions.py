@@ -106,7 +106,7 @@ async def test_an_answer_after_a_restart_arrives_once_as_a_message(tmp_path: Pat
     second = Stage(quiet)
     async with open_rig(tmp_path, second.engine, name="second", alive=only_alive("second")) as rig:
         second.rig = rig
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             while not (await rig.channel.answer(asked, "answer", options=("1",))).accepted:
                 await anyio.sleep(0.05)
         turns = await rig.until_ended(2)

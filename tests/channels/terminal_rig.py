@@ -37,7 +37,7 @@ ROOT = Path(__file__).parents[2]
 _TOKEN = re.compile(
     r"\x1b\[(?P<args>[0-9;?]*)(?P<code>[@-~])|\x1b[=>78]|\x1b\][^\x07]*\x07|(?P<char>.)", re.S
 )
-PATIENCE_S = 30.0
+PATIENCE_S = 100.0
 """A busy machine may take many seconds to start a program on a pty."""
 
 

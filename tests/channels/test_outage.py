@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pilothouse.channels.outage import LONGEST_S, Outage, pause_s
+from pilothouse.channels.skeleton import LONGEST_S, Outage, pause_s
 from pilothouse.testing.clock import FakeClock
 
 pytestmark = pytest.mark.anyio

@@ -124,3 +124,21 @@ async def test_many_notifications_are_written_in_order() -> None:
             tasks.start_soon(read)
             await writer.notify_all("n", ([number, "x" * 1000] for number in range(300)))
     assert [json.loads(line)["params"][0] for line in found.splitlines()] == list(range(300))
+
+
+@pytest.mark.anyio
+async def test_a_frame_that_the_pipe_takes_waits_for_no_other_task() -> None:
+    ours, theirs = os.pipe()
+    with os.fdopen(ours, "rb", buffering=0) as reader, os.fdopen(theirs, "wb", buffering=0) as pipe:
+        writer = FrameWriter(PipeWriter(pipe))
+        others: list[str] = []
+
+        async def note() -> None:
+            others.append("ran")
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(note)
+            await writer.notify("first", None)
+            await writer.notify("second", None)
+            assert others == [] and reader.read(65536).count(b"\n") == 2
+    assert others == ["ran"]

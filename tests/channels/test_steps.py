@@ -8,7 +8,7 @@ import pytest
 
 from pilothouse.channels.discord.payload import Look as DiscordLook
 from pilothouse.channels.discord.render import render as render_discord
-from pilothouse.channels.steps import (
+from pilothouse.channels.progress import (
     Step,
     activity_label,
     activity_text,

@@ -264,14 +264,14 @@ def test_a_closed_window_ends_it(tmp_path: Path) -> None:
     with Pty(str(tmp_path)) as terminal:
         terminal.wait_for(HINT)
         terminal.hang_up()
-        assert terminal.process.wait(timeout=30) is not None
+        assert terminal.process.wait(timeout=100) is not None
 
 
 def test_piped_in_and_piped_out(tmp_path: Path) -> None:
     env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     command = [sys.executable, "-m", "tests.channels.terminal_scene", str(tmp_path)]
     done = subprocess.run(
-        command, input="hello\n", capture_output=True, text=True, env=env, cwd=ROOT, timeout=30, check=False
+        command, input="hello\n", capture_output=True, text=True, env=env, cwd=ROOT, timeout=100, check=False
     )
     assert (done.returncode, done.stdout) == (0, "You said: hello\n")
     assert "\x1b" not in done.stderr

@@ -15,8 +15,8 @@ from pilothouse.bootstrap.audit_heads import heads_file, note_head, parse_head, 
 from pilothouse.cli.options import parse_since
 from pilothouse.core.audit import AuditHead, row_hash
 from pilothouse.core.errors import ConfigError
-from pilothouse.core.facts import STORE_NAME
 from pilothouse.core.store import Tx
+from pilothouse.runtime.facts import STORE_NAME
 from pilothouse.stores.sqlite import STORE, SqliteConfig
 
 NOW = time.time()

@@ -64,7 +64,7 @@ class Home:
 
     def wait_until_delivered(self) -> None:
         """A place is told how a question ended only if it is known that the question was shown there."""
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 100
         with closing(sqlite3.connect(self.folder / "pilothouse.db")) as db:
             while db.execute("SELECT count(*) FROM outbox WHERE ended_at IS NULL").fetchone() != (0,):
                 assert time.monotonic() < deadline

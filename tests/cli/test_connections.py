@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, cast
 
 import anyio
@@ -23,8 +24,10 @@ class Line:
 
     def __init__(self) -> None:
         self.now = ChannelHealth()
+        self.on_look: Callable[[], None] = lambda: None
 
     def health(self) -> ChannelHealth:
+        self.on_look()
         return self.now
 
 
@@ -91,6 +94,18 @@ async def test_a_platform_that_does_not_answer_holds_nothing_up_for_long() -> No
             f"discord is not connected: {scene.crashed[DISCORD]}",
         ]
         tasks.cancel_scope.cancel()
+
+
+async def test_it_looks_when_the_other_periodic_tasks_look_so_that_an_idle_process_wakes_once() -> None:
+    scene = Scene(TELEGRAM)
+    looked_at: list[float] = []
+    scene.lines[TELEGRAM].on_look = lambda: looked_at.append(scene.clock.monotonic())
+    await scene.clock.advance(1.3)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(scene.connections.report)
+        await scene.clock.advance(2 * LOOK_EVERY_S)
+        tasks.cancel_scope.cancel()
+    assert looked_at == pytest.approx([1.3, LOOK_EVERY_S, 2 * LOOK_EVERY_S])
 
 
 def test_the_terminal_shows_warnings_and_no_machine_talk() -> None:

@@ -38,9 +38,11 @@ def test_it_names_the_proved_engines_and_what_would_be_missing_inside(
     home.mkdir()
     (home / ".gitconfig").write_text("[user]\nname = Ada\n")
     monkeypatch.setenv("HOME", str(home))
-    fine, missing, author = check_isolation(loaded(home, text))
+    fine, limits, missing, author = check_isolation(loaded(home, text))
     assert (author.state, author.fix) == ("warn", "add ~/.gitconfig to allow_read")
     assert fine.state == "ok"
+    assert limits.name == "limits"
+    assert "open files in each process" in limits.text
     assert "claude" in fine.text
     assert missing.state == "warn"
     assert str(other) in missing.text
@@ -51,8 +53,24 @@ def test_a_workspace_that_cannot_be_jailed_is_named(tmp_path: Path) -> None:
     need_jail()
     text = "[workspaces.w]\npath = '/'\nisolation = 'jail'\n"
     checks = list(check_isolation(loaded(tmp_path, text)))
-    assert [one.state for one in checks] == ["ok", "broken"]
-    assert "cannot be jailed" in checks[1].text
+    assert [one.name for one in checks] == ["isolation", "limits", "isolation"]
+    assert checks[2].state == "broken"
+    assert "cannot be jailed" in checks[2].text
+
+
+def test_a_workspace_in_a_container_says_whether_one_can_be_made(tmp_path: Path) -> None:
+    home, work = tmp_path / "home", tmp_path / "work"
+    home.mkdir()
+    work.mkdir()
+    text = (
+        f"[workspaces.w]\npath = '{work}'\nisolation = 'container'\ncontainer = {{runtime = '/no/podman'}}\n"
+    )
+    (check,) = check_isolation(loaded(home, text))
+    assert check.state == "broken"
+    assert "'/no/podman' is not there" in check.text
+    text = f"[isolation]\nkind = 'container'\ncontainer = {{runtime = '/no/docker'}}\n[gateway]\ndefault_workspace = '{work}'"
+    (check,) = check_isolation(loaded(home, text))
+    assert "'/no/docker' is not there" in check.text
 
 
 def test_where_it_is_automatic_a_jail_that_cannot_be_made_is_a_warning(tmp_path: Path) -> None:
@@ -60,6 +78,6 @@ def test_where_it_is_automatic_a_jail_that_cannot_be_made_is_a_warning(tmp_path:
     checks = list(
         check_isolation(loaded(tmp_path, "[isolation]\nkind = 'auto'\n[workspaces.w]\npath = '/'\n"))
     )
-    states = ["ok", *(["warn"] if os.geteuid() == 0 else []), "warn"]
-    assert [one.state for one in checks] == states
+    assert checks[-1].state == "warn"
+    assert any("makes no jail" in one.text for one in checks) == (os.geteuid() == 0)
     assert "cannot be jailed" in checks[-1].text

@@ -83,7 +83,7 @@ def test_a_child_that_takes_the_marker_off_is_known_by_its_ancestors(house: Hous
         cwd=house.home,
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=100,
         check=False,
     )
     assert_refused(done.returncode, done.stderr)
@@ -94,7 +94,7 @@ def test_a_child_that_takes_the_marker_off_is_known_by_its_ancestors(house: Hous
 async def test_whatever_is_started_as_engines_are_is_refused(house: House) -> None:
     argv = [sys.executable, "-m", "pilothouse", *GRANT]
     async with open_process(argv, cwd=house.home, env=house.environ()) as process:
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             code = await process.wait()
         assert_refused(code, process.stderr_tail())
 

@@ -9,7 +9,7 @@ import pytest
 import segno
 from tests.cli.conftest import House, with_bots
 
-from pilothouse.cli.qr_code import BORDER, RESET, WHITE_ON_BLACK, render_qr
+from pilothouse.cli.pair import BORDER, RESET, WHITE_ON_BLACK, render_qr
 
 
 def test_every_answer_is_a_flag(house: House, tmp_path: Path) -> None:

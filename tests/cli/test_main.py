@@ -37,7 +37,7 @@ def imported(house: House, *words: str) -> set[str]:
         capture_output=True,
         encoding="utf-8",
         check=True,
-        timeout=30,
+        timeout=100,
     )
     return set(done.stderr.splitlines()[-1].split())
 
@@ -166,7 +166,7 @@ def test_a_current_folder_that_is_gone_is_said_plainly(house: House, words: str)
         input="",
         capture_output=True,
         encoding="utf-8",
-        timeout=30,
+        timeout=100,
         cwd=gone,
         check=False,
     )

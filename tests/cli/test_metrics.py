@@ -83,11 +83,11 @@ def test_they_are_printed_and_served(house: House) -> None:
         try:
             assert process.stdout is not None
             address = process.stdout.readline().strip()
-            with urllib.request.urlopen(address, timeout=20) as answer:
+            with urllib.request.urlopen(address, timeout=100) as answer:
                 assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
                 assert samples(answer.read().decode()) == printed
             with pytest.raises(urllib.error.HTTPError, match="404"):
-                urllib.request.urlopen(address.replace("metrics", "secrets"), timeout=20)
+                urllib.request.urlopen(address.replace("metrics", "secrets"), timeout=100)
         finally:
             process.terminate()
 

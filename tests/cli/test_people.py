@@ -17,12 +17,12 @@ from tests.shelf import ADDRESS, PLACE, SESSION
 
 from pilothouse.core.ask import Ask, AskRow, Decision, Option, RuleOffer, hash_payload
 from pilothouse.core.conversation import Conversation
-from pilothouse.core.facts import NAME
 from pilothouse.core.ids import AskId, TurnId, UserId
 from pilothouse.core.message import Author, InboundMessage
 from pilothouse.core.people import Approvers, Authority, People
 from pilothouse.core.store import Tx
 from pilothouse.runtime.admission import ask_to_join, pair, parse_code
+from pilothouse.runtime.facts import NAME
 from pilothouse.runtime.ports import new_id
 from pilothouse.stores.sqlite import STORE, SqliteConfig
 

@@ -144,7 +144,7 @@ def test_systemd_finds_nothing_wrong_with_the_unit(tmp_path: Path) -> None:
         unit.write_text(said)
         env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "XDG_RUNTIME_DIR": str(tmp_path)}
         command = ["systemd-analyze", "verify", "--user", "--man=no", str(unit)]
-        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=30, check=False)
+        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=100, check=False)
         return done.stdout + done.stderr
 
     assert verify(text) == ""

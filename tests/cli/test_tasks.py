@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import House
 
-from pilothouse.bootstrap.scripts import run_script
+from pilothouse.bootstrap.agent_processes import run_script
 from pilothouse.core.conversation import Conversation
 from pilothouse.core.ids import ChannelId, ConversationId
 from pilothouse.core.message import Address

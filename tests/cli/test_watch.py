@@ -27,7 +27,7 @@ from pilothouse.stores.sqlite import STORE
 
 ID = "01941f2a-3b4c-7d8e-9f0a-1b2c3d4e5f6a"
 OTHER = "01941fff-3b4c-7d8e-9f0a-1b2c3d4e5f6a"
-WITHIN_S = 30.0
+WITHIN_S = 100.0
 
 
 @pytest.fixture

@@ -89,7 +89,7 @@ async def test_a_change_of_a_watched_file_is_noticed_however_it_is_written(tmp_p
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(watch, [file], note)
         await anyio.wait_all_tasks_blocked()
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             for step in ("written", "replaced", "gone"):
                 waiting = noticed
                 if step == "written":

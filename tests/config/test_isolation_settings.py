@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 from tests.config.homes import Home
 
-from pilothouse.config import InvalidConfig, isolation_in, read_preferences
-from pilothouse.core.isolation import Isolation
+from pilothouse.bootstrap.agent_processes import container_instructions
+from pilothouse.config import ConfigHolder, InvalidConfig, isolation_in, read_preferences
+from pilothouse.core.isolation import Isolation, Limits
+from pilothouse.isolation.limits import bounds_of
 
 
 def test_a_workspace_has_its_own_settings_before_the_general_ones_and_lists_add_up(home: Home) -> None:
@@ -61,3 +63,59 @@ def test_a_workspaces_file_tightens_and_never_loosens(home: Home, tmp_path: Path
 def test_a_host_that_is_none_is_an_error(home: Home, host: str) -> None:
     with pytest.raises(InvalidConfig, match="names of hosts"):
         home.load(f'[isolation]\nallow_hosts = ["{host}"]\n')
+
+
+def test_limits_and_containers_are_set_key_by_key_and_a_workspaces_file_lowers_limits_alone(
+    home: Home,
+) -> None:
+    folder = home.folder / "repo"
+    folder.mkdir()
+    text = f"""
+        [isolation]
+        kind = "container"
+        limits = {{ processes = 500, memory_mb = 4000 }}
+        container = {{ runtime = "podman", image = "a:1" }}
+        [workspaces.repo]
+        path = "{folder}"
+        limits = {{ memory_mb = 2000 }}
+        container = {{ image = "b:2", rootfs = "~/root" }}
+        """
+    (folder / ".pilothouse.toml").write_text(
+        'limits = { processes = 9000 }\ncontainer = { image = "evil" }\n'
+    )
+    here = isolation_in(home.load(text), folder)
+    assert here.limits == Limits(processes=500, memory_mb=2000)
+    assert here.own_limits == Limits(processes=9000)
+    assert bounds_of(here).processes == 500
+    assert (here.container.runtime, here.container.image) == ("podman", "b:2")
+    assert here.container.rootfs.endswith("/root")
+    assert here.container.rootfs.startswith("/")
+    assert here.container.global_folder == str(home.folder / "global")
+    _, warnings = read_preferences(folder, None)
+    assert [(one.key, "may not loosen" in one.text) for one in warnings] == [("container", True)]
+
+
+def test_a_workspaces_file_cannot_trade_a_jail_for_nothing(home: Home, tmp_path: Path) -> None:
+    loaded = home.load('[isolation]\nkind = "jail"\nwhen_missing = "open"\n')
+    assert isolation_in(loaded, tmp_path).when_missing == "open"
+    (tmp_path / ".pilothouse.toml").write_text('isolation = "container"\n')
+    here = isolation_in(loaded, tmp_path)
+    assert (here.kind, here.when_missing) == ("container", "refuse")
+
+
+@pytest.mark.parametrize("limits", ["processes = 3", "memory_mb = -1", 'open_files = "many"'])
+def test_limits_that_leave_no_room_are_refused(home: Home, limits: str) -> None:
+    with pytest.raises(InvalidConfig, match=r"isolation\.limits"):
+        home.load(f"[isolation.limits]\n{limits}\n")
+
+
+def test_the_two_instruction_files_count_in_a_container_and_a_folders_own_if_it_is_trusted(
+    home: Home, tmp_path: Path
+) -> None:
+    loaded = home.load('[isolation]\nkind = "container"\n')
+    holder = ConfigHolder(loaded, lambda: loaded)
+    shared = str(home.folder / "global" / "CLAUDE.md")
+    assert container_instructions(holder, str(tmp_path), False) == (shared,)
+    assert container_instructions(holder, str(tmp_path), True) == (shared, str(tmp_path / "CLAUDE.md"))
+    jailed = home.load('[isolation]\nkind = "jail"\n')
+    assert container_instructions(ConfigHolder(jailed, lambda: jailed), str(tmp_path), True) == ()

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.config.homes import EngineSection, Home
 
-from pilothouse.bootstrap.environment import engine_environment
+from pilothouse.bootstrap.agent_processes import engine_environment
 from pilothouse.config import Secret, find_paths
 from pilothouse.config.sources import flatten, merge, parse_literal, unflatten
 

@@ -46,8 +46,8 @@ FORBIDDEN = {
     "[people]\nowners = ['telegram:666']": "may not grant trust",
     "[gateway]\nbusy = 'queue'": "may not change how the gateway runs",
     "[store]\npath = '/tmp/x'": "may not change how the gateway runs",
-    "busyy = 'queue'": "may set only engine, model, busy, show_cost, search, rules, approval_mode, isolation, network, mcp; did you mean busy?",
-    "anything = 1": "may set only engine, model, busy, show_cost, search, rules, approval_mode, isolation, network, mcp",
+    "busyy = 'queue'": "may set only engine, model, busy, show_cost, search, rules, approval_mode, isolation, network, limits, mcp; did you mean busy?",
+    "anything = 1": "may set only engine, model, busy, show_cost, search, rules, approval_mode, isolation, network, limits, mcp",
 }
 
 

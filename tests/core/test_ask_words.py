@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from tests.calls import with_call
 
 from pilothouse.core.ask import Ask, Option, RuleOffer, hash_payload
-from pilothouse.core.ask_words import CUT, MOST, headline, hidden_chars, offer_lines, reason, subject
+from pilothouse.core.ask_view import CUT, MOST, headline, hidden_chars, offer_lines, reason, subject
 from pilothouse.core.call import Call
 from pilothouse.core.ids import AskId
 from pilothouse.core.people import Approvers, Authority

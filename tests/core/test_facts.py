@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pilothouse.core import facts
-from pilothouse.core.facts import KeyFamily
+from pilothouse.runtime import facts
+from pilothouse.runtime.facts import KeyFamily
 
 KEYS = {
     "ADDED": "added:x",

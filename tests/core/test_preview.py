@@ -12,20 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pilothouse.core.ask import Ask
+from pilothouse.core.ask_view import BRIEF_CHARS, BRIEF_LINES, LINE_CHARS, beside_preview, shorten
 from pilothouse.core.call import Change
 from pilothouse.core.ids import AskId
-from pilothouse.core.preview import (
-    BRIEF_CHARS,
-    BRIEF_LINES,
-    LINE_CHARS,
-    WHOLE_CHARS,
-    Found,
-    beside_preview,
-    diff_of,
-    render_change,
-    shorten,
-)
 from pilothouse.engines.claude.calls import call_of
+from pilothouse.runtime.preview import WHOLE_CHARS, Found, diff_of, render_change
 
 TEXT = "one\ntwo\nthree\nfour\nfive\nsix\nseven\neight\nnine\n"
 LINES = st.lists(st.sampled_from(["a", "b", "c", "", "-x", "+y", "@@ z"]), max_size=14)

@@ -16,7 +16,7 @@ from bench.crashing.sweep import ROOT
 
 from pilothouse.processes.procfs import Marker, carries, list_pids, read_process
 
-PATIENCE_S = 30.0
+PATIENCE_S = 100.0
 
 
 class Gate:

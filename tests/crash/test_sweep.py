@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 import pytest
-from bench.crashing.house import JAILED, PATIENCE, TOOLS
+from bench.crashing.house import CHOSEN, JAILED, PATIENCE, TOOLS
 from bench.crashing.sweep import ROOT, SCENARIO, Point, count_points, environment, try_all, try_in, try_point
 from tests.forked import run
 from tests.isolation.canary import need_jail
@@ -48,6 +48,14 @@ def test_a_kill_beside_tools_a_question_a_schedule_and_another_agent_loses_nothi
     points = count_points("allow", run=run_with_tools)
     result = try_point(points[len(points) * 2 // 5], how=partial(try_in, run=run_with_tools))
     assert not result.faults
+
+
+def test_a_kill_beside_the_native_agent_loses_nothing() -> None:
+    """One point around the ask, and one in the middle."""
+    run_native = partial(run_forked, more={CHOSEN: "native", PATIENCE: "2.5"})
+    points = count_points("allow", run=run_native)
+    for point in (around_the_ask(points)[1], points[len(points) // 2]):
+        assert not try_point(point, how=partial(try_in, run=run_native)).faults
 
 
 def test_a_kill_while_the_engine_runs_in_a_jail_loses_nothing_and_leaves_nothing() -> None:

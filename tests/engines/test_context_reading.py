@@ -115,3 +115,16 @@ def test_what_is_read_is_bounded_alone_and_together(tmp_path: Path, work: Path) 
 def test_a_relative_base_file_is_refused() -> None:
     with pytest.raises(msgspec.ValidationError):
         msgspec.convert({"context_files": ["core.md"]}, ClaudeConfig)
+
+
+def test_context_files_of_the_brief_are_given_but_for_those_that_the_program_reads_itself(
+    tmp_path: Path, work: Path
+) -> None:
+    (tmp_path / "CLAUDE.md").write_text("of all")
+    (work / "CLAUDE.md").write_text("of the folder")
+    (work / "LINK.md").symlink_to("/etc/passwd")
+    paths = (str(tmp_path / "CLAUDE.md"), str(work / "CLAUDE.md"), str(work / "LINK.md"))
+    here = brief(work, trusted=False, context_files=paths)
+    assert [file.text for file in reader(tmp_path).gather(here).files] == ["of all", "of the folder"]
+    itself = ContextReader(str(tmp_path / "state"), reads_itself=("CLAUDE.md",))
+    assert [file.text for file in itself.gather(here).files] == ["of all"]

@@ -40,7 +40,7 @@ class Visits:
         self.changed = anyio.Event()
 
     async def until_open(self, number: int) -> None:
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             while self.open != number:
                 await self.changed.wait()
 

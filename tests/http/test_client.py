@@ -42,7 +42,7 @@ async def ask(
     wait_s: float = 20,
     whole_s: float = 20,
 ) -> Reply | Failed:
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         return await http.ask("POST", url, content, limit=limit, wait_s=wait_s, whole_s=whole_s)
 
 

@@ -143,7 +143,7 @@ async def test_an_answer_streams_through_the_proxy_while_it_is_being_made(tmp_pa
                 assert b" 200 " in await client.receive()
                 await client.send(b"GET /slow HTTP/1.0\r\n\r\n")
                 data = b""
-                with anyio.fail_after(20):
+                with anyio.fail_after(60):
                     while not data.endswith(b"first "):
                         data += await client.receive()
                     model.released.set()
@@ -173,7 +173,7 @@ async def test_an_unknown_host_is_asked_about_once_and_a_yes_lets_it_pass(tmp_pa
             async with await anyio.connect_unix(path) as client:
                 await client.send(f"GET http://localhost:{model.server_port}/x?y HTTP/1.1\r\n\r\n".encode())
                 data = b""
-                with anyio.fail_after(20):
+                with anyio.fail_after(60):
                     while not data.endswith(b"answer"):
                         data += await client.receive()
             await handled.wait()

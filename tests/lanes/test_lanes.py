@@ -74,14 +74,14 @@ def wish(repository: Path, **more: Any) -> NewLane:
 
 
 async def until(path: Path) -> str:
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         while not path.exists() or not path.read_text():
             await anyio.sleep(0.02)
     return path.read_text()
 
 
 async def until_ended(session: str) -> None:
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         while await is_running(session):
             await anyio.sleep(0.02)
 

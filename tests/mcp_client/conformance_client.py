@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from anyio.abc import SocketStream
 from anyio.streams.buffered import BufferedByteReceiveStream
 from mcp.client.auth import AuthorizationCodeResult
 
-from pilothouse.core.mcp import McpOAuth, McpResult, McpServer, McpTools
+from pilothouse.core.mcp import McpOAuth, McpReply, McpResult, McpServer, McpTools
 from pilothouse.mcp_client.connection import Waits
 from pilothouse.mcp_client.connections import McpEnvironment, open_connections
 from pilothouse.mcp_client.oauth import Authorize
@@ -82,7 +82,6 @@ async def play(home: Path, url: str, scenario: str, context: dict[str, Any]) -> 
         logins=home,
         waits=Waits(120, 60),
         authorize=Authorize(REDIRECT, log_in),
-        elicit=agree,
     )
     async with open_connections(env) as connections:
         with connections.lease(str(home), trusted=True, own={}) as tools:
@@ -94,10 +93,11 @@ async def play(home: Path, url: str, scenario: str, context: dict[str, Any]) -> 
             return status.state == "ready" and not any(result.is_error for result in results)
 
 
-async def agree(server: str, message: str, schema: Mapping[str, Any]) -> Mapping[str, Any]:
+async def agree(server: str, params: dict[str, Any]) -> McpReply:
     """Fill in the fields that have no default."""
-    fields = schema.get("properties", {})
-    return {name: sample(field) for name, field in fields.items() if "default" not in field}
+    fields = params["requestedSchema"].get("properties", {})
+    given = {name: sample(field) for name, field in fields.items() if "default" not in field}
+    return McpReply("accept", given)
 
 
 async def log_in(address: str) -> AuthorizationCodeResult:
@@ -123,7 +123,7 @@ async def _call_all(tools: McpTools, context: dict[str, Any]) -> list[McpResult]
     calls = calls or [(tool.tool, sample(dict(tool.schema)) or {}) for tool in tools.tools()]
     if any(name == ECHO for name, _ in calls):
         calls = [(ECHO, {"schema": dict(tools.tools()[0].schema)})]
-    return [await tools.call(names.get(name, name), arguments) for name, arguments in calls]
+    return [await tools.call(names.get(name, name), arguments, agree) for name, arguments in calls]
 
 
 def sample(schema: dict[str, Any]) -> Any:

@@ -108,9 +108,8 @@ class _Web(uvicorn.Server):
 @asynccontextmanager
 async def open_oauth_site() -> AsyncIterator[tuple[str, Provider]]:
     """Yield the address of the MCP server, which wants a login, and what its authorization server knows."""
-    listening = socket.create_server(("127.0.0.1", 0))
-    listening.setblocking(False)
-    url, provider = f"http://127.0.0.1:{listening.getsockname()[1]}", Provider()
+    listening, url = listen()
+    provider = Provider()
     options = ClientRegistrationOptions(enabled=True, valid_scopes=[SCOPE], default_scopes=[SCOPE])
     auth = AuthSettings(
         issuer_url=AnyHttpUrl(url),
@@ -125,11 +124,25 @@ async def open_oauth_site() -> AsyncIterator[tuple[str, Provider]]:
     def look() -> str:
         return "a shelf"
 
+    async with serve_site(server, listening):
+        yield f"{url}/mcp", provider
+
+
+def listen() -> tuple[socket.socket, str]:
+    """Return a socket on a free port, and its address."""
+    listening = socket.create_server(("127.0.0.1", 0))
+    listening.setblocking(False)
+    return listening, f"http://127.0.0.1:{listening.getsockname()[1]}"
+
+
+@asynccontextmanager
+async def serve_site(server: MCPServer, listening: socket.socket) -> AsyncIterator[None]:
+    """Serve at `/mcp`."""
     web = _Web(_config(server.streamable_http_app()))
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(web.serve, [listening])
         try:
-            yield f"{url}/mcp", provider
+            yield
         finally:
             web.should_exit = True
     listening.close()

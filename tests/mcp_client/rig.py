@@ -14,7 +14,7 @@ from pilothouse.mcp_client.connections import Connections, McpEnvironment, open_
 from pilothouse.processes import Launcher
 
 PROGRAM = Path(__file__).with_name("stdio_server.py")
-LONG_S = 50.0
+LONG_S = 100.0
 PATIENT = Waits(LONG_S, LONG_S)
 
 

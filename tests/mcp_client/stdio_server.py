@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="
-NAMES = ("look", "draw", "fail", "die", "flood", "hang", "grow")
+NAMES = ("look", "draw", "fail", "die", "flood", "hang", "grow", "ask", "visit")
 
 
 def result_of(method: str, params: dict[str, Any], tools: list[str]) -> dict[str, Any]:
@@ -37,10 +37,27 @@ def call(name: str, given: dict[str, Any], tools: list[str]) -> dict[str, Any]:
     return {"content": [{"type": "text", "text": text}], "isError": name == "fail"}
 
 
+def ask(id: Any, name: str) -> None:
+    """Ask the client; `serve` answers the call with what it says."""
+    size = {"type": "string", "enum": ["S", "L"]}
+    schema = {"type": "object", "properties": {"size": size, "count": {"type": "integer"}}}
+    form = {"mode": "form", "message": "Which one?", "requestedSchema": schema}
+    page = {"mode": "url", "message": "Log in", "url": "http://127.0.0.1/login", "elicitationId": "1"}
+    params = form if name == "ask" else page
+    request = {"id": f"ask-{id}", "method": "elicitation/create", "params": params}
+    print(json.dumps({"jsonrpc": "2.0", **request}), flush=True)
+
+
 def serve(tools: list[str]) -> None:
     for line in sys.stdin:
         heard = json.loads(line)
-        if heard.get("method") in ("initialize", "tools/list", "tools/call"):
+        if str(heard.get("id")).startswith("ask-"):
+            result = {"content": [{"type": "text", "text": json.dumps(heard.get("result"))}]}
+            id = int(heard["id"].removeprefix("ask-"))
+            print(json.dumps({"jsonrpc": "2.0", "id": id, "result": result}), flush=True)
+        elif heard.get("method") == "tools/call" and heard["params"]["name"] in ("ask", "visit"):
+            ask(heard["id"], heard["params"]["name"])
+        elif heard.get("method") in ("initialize", "tools/list", "tools/call"):
             result = result_of(heard["method"], heard.get("params") or {}, tools)
             print(json.dumps({"jsonrpc": "2.0", "id": heard["id"], "result": result}), flush=True)
         elif "id" in heard:

@@ -93,7 +93,7 @@ async def test_a_token_that_is_over_is_refreshed_once_by_all_processes_together(
 
 
 async def wait_for(holds: Callable[[], bool]) -> None:
-    with anyio.fail_after(50):
+    with anyio.fail_after(60):
         while not holds():
             await anyio.sleep(0.01)
 

@@ -25,7 +25,7 @@ steps = [
 [[turn]]
 steps = [{ say = "You wrote: {prompt}" }]
 """
-WITHIN_S = 60.0
+WITHIN_S = 100.0
 
 
 class Home:

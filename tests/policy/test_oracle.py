@@ -163,7 +163,7 @@ def run_shell(environment: dict[str, str], folder: Path) -> bytes:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            timeout=30,
+            timeout=100,
             check=False,
         ).stdout
     except subprocess.TimeoutExpired as error:

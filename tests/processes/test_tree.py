@@ -132,7 +132,7 @@ def test_adopted_orphans_are_buried_and_nobody_elses_children(program: Program) 
     argv = program(ADOPTION)
     argv.remove("-S")
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=100, check=False)
     assert done.stdout.splitlines() == [
         "a known orphan is buried",
         "an unknown one, after a while",
@@ -169,5 +169,5 @@ def test_a_tree_is_ended_although_no_descriptor_is_left(program: Program) -> Non
     argv = program(EXHAUSTION)
     argv.remove("-S")
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=100, check=False)
     assert done.stdout == "killed []\n", done.stderr

@@ -17,7 +17,7 @@ from tests.runtime.puppet import PUPPET, PuppetEngine
 
 from pilothouse.channels.memory import MEMORY, PERSON, MemoryChannel
 from pilothouse.core.ask import Ask, AskRow
-from pilothouse.core.ask_words import headline
+from pilothouse.core.ask_view import headline
 from pilothouse.core.audit import AuditRow
 from pilothouse.core.channel import Channel, Receipt
 from pilothouse.core.clock import Clock
@@ -33,10 +33,9 @@ from pilothouse.core.turn import Turn
 from pilothouse.engines.claude.calls import call_of
 from pilothouse.policy.decide import PolicyEnv, tool_class
 from pilothouse.runtime.engine_report import EngineReport
-from pilothouse.runtime.gateway import Gateway
+from pilothouse.runtime.gateway import TOPICS, Gateway
 from pilothouse.runtime.ports import NoTools, Ports, SystemClock, ToolServer, control_of, new_id
 from pilothouse.runtime.settings import Settings
-from pilothouse.runtime.topics import TOPICS
 from pilothouse.stores.sqlite import STORE
 from pilothouse.testing.clock import FakeClock
 
@@ -135,7 +134,7 @@ class Rig:
         """Oldest first."""
         return (await self.store.read(lambda tx: tx.turns.of(conversation)))[::-1]
 
-    async def until(self, holds: Callable[[Tx], Any], deadline_s: float = 20) -> Any:
+    async def until(self, holds: Callable[[Tx], Any], deadline_s: float = 60) -> Any:
         """What `holds` returns, once it is true."""
         with anyio.fail_after(deadline_s):
             while True:
@@ -143,7 +142,7 @@ class Rig:
                     return found
                 await anyio.sleep(0.01)
 
-    async def until_true(self, holds: Callable[[], Any], deadline_s: float = 20) -> Any:
+    async def until_true(self, holds: Callable[[], Any], deadline_s: float = 60) -> Any:
         return await self.until(lambda _tx: holds(), deadline_s)
 
     async def until_live(
@@ -180,7 +179,7 @@ class Rig:
         await self.until_said(headline(row.ask))
         return row.ask
 
-    async def until_said(self, text: str, deadline_s: float = 20) -> str:
+    async def until_said(self, text: str, deadline_s: float = 60) -> str:
         with anyio.fail_after(deadline_s):
             while True:
                 for posted in self.channel.sent:
@@ -324,7 +323,7 @@ async def open_rig(
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(run)
-            with anyio.fail_after(20):
+            with anyio.fail_after(60):
                 await (ready.wait() if until_ready else anyio.wait_all_tasks_blocked())
             yield rig
             if rig.crashed:

@@ -35,9 +35,9 @@ from pilothouse.core.store import NodeInfo, Store, Tx
 from pilothouse.engines.claude.calls import call_of
 from pilothouse.runtime.asks.answers import AnswerService
 from pilothouse.runtime.asks.settle import expire, supersede_lost
+from pilothouse.runtime.gateway import TOPICS
 from pilothouse.runtime.ports import Ports
 from pilothouse.runtime.settings import Settings
-from pilothouse.runtime.topics import TOPICS
 from pilothouse.runtime.turns.asks import TurnAsks
 from pilothouse.runtime.turns.finish import Ending, finish
 from pilothouse.runtime.turns.record import Recorder

@@ -23,8 +23,8 @@ from pilothouse.core.policy import PolicyOutcome, Ruling, Site
 from pilothouse.core.store import Tx
 from pilothouse.core.turn import Cause, Prompt, Turn
 from pilothouse.runtime.asks.settle import apply_answer, expire, lapse, supersede
+from pilothouse.runtime.gateway import TOPICS
 from pilothouse.runtime.ports import new_id
-from pilothouse.runtime.topics import TOPICS
 from pilothouse.runtime.turns.finish import forget_answers
 from pilothouse.testing.clock import FakeClock
 

@@ -21,8 +21,8 @@ from pilothouse.core.store import Tx
 from pilothouse.core.turn import Turn
 from pilothouse.runtime.asks.settle import apply_answer
 from pilothouse.runtime.budget.hold import BUDGET
+from pilothouse.runtime.gateway import TOPICS
 from pilothouse.runtime.ports import new_id
-from pilothouse.runtime.topics import TOPICS
 from pilothouse.stores.sqlite import STORE
 from pilothouse.testing.clock import FakeClock
 

@@ -20,10 +20,10 @@ from pilothouse.core.text import moment
 from pilothouse.runtime.channel_health import CHECK_EVERY_S, NEWS_EVERY_S, PAUSE_S, SETTLED_S, ChannelMonitor
 from pilothouse.runtime.channel_status import SILENT_AFTER_S, HealthNote, health_now, health_of, note_health
 from pilothouse.runtime.conversations.places import ensure_place
+from pilothouse.runtime.gateway import TOPICS
 from pilothouse.runtime.outbox import LATE_S, content_at, content_of
 from pilothouse.runtime.ports import Ports, new_id
 from pilothouse.runtime.roles import note_author
-from pilothouse.runtime.topics import TOPICS
 from pilothouse.stores.sqlite import STORE
 from pilothouse.testing.clock import FakeClock
 
@@ -295,7 +295,7 @@ async def test_where_nobody_says_how_it_is_a_trouble_of_before_the_start_is_look
         anyio.create_task_group() as tasks,
     ):
         tasks.start_soon(house.monitor.run)
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             while OVER not in await house.told():
                 await clock.advance(CHECK_EVERY_S)
         tasks.cancel_scope.cancel()
@@ -358,7 +358,7 @@ async def test_the_gateway_tells_of_a_channel_that_breaks_or_ends_and_starts_it_
         await clock.advance(PAUSE_S[0])
         await rig.until_true(lambda: not other.errors)
         assert "it stopped by itself" in rig.gateway.health(OTHER).trouble
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             while not any("The channel other is in trouble." in text for text in rig.said()):
                 await clock.advance(CHECK_EVERY_S)
                 await anyio.sleep(0.01)

@@ -27,7 +27,7 @@ async def read_until(
     """What a follower from `after` is given, up to and with number `last`."""
     found: list[LoggedEvent] = []
     follower = cast("Any", rig.gateway.desk.follow(conversation, after, PERSON))
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         async with aclosing(follower):
             while not found or found[-1].seq < last:
                 found.append(await anext(follower))

@@ -157,7 +157,7 @@ class StuckEngine(PuppetEngine):
 
 async def test_a_shutdown_waits_for_no_engine_that_is_still_opening(tmp_path: Path) -> None:
     engine = StuckEngine("open")
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         async with open_rig(tmp_path, engine, until_ready=False):
             await engine.stuck.wait()
 
@@ -166,7 +166,7 @@ async def test_an_engine_that_hangs_while_it_closes_is_given_up(tmp_path: Path) 
     engine = StuckEngine("close")
     async with open_rig(tmp_path) as rig:
         rig.ports.engines = {PUPPET: engine}
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             async with EngineHost(rig.ports, close_within_s=0.05).open_all(anyio.Event()):
                 assert PUPPET in rig.ports.engines
         assert engine.stuck.is_set()

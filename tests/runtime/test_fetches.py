@@ -48,7 +48,7 @@ class Fetch:
 
 
 async def until(event: anyio.Event) -> None:
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         await event.wait()
 
 

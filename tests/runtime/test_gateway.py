@@ -173,7 +173,7 @@ async def test_parked_turns_survive_a_restart(tmp_path: Path) -> None:
 async def test_a_second_gateway_is_refused_and_told_who_holds_the_engines(tmp_path: Path) -> None:
     async with open_rig(tmp_path, name="first") as first:
         async with open_rig(tmp_path, name="second", ends_with=RoleHeld) as second:
-            with anyio.fail_after(20):
+            with anyio.fail_after(60):
                 await second.over.wait()
         assert isinstance(second.error, RoleHeld)
         assert second.error.role == "engines"
@@ -192,7 +192,7 @@ async def test_a_standby_takes_over_when_the_first_ends(tmp_path: Path) -> None:
         async with open_rig(tmp_path, second_engine, name="second", standby=True) as second:
             assert second_engine.turns == []
             first.gateway.stop()
-            with anyio.fail_after(20):
+            with anyio.fail_after(60):
                 await first.over.wait()
             await second.until_said("you said: one")
 
@@ -218,7 +218,7 @@ async def test_a_paused_gateway_is_replaced_after_its_lease_and_can_write_nothin
         with pytest.raises(Fenced):
             await first.gateway.desk.command(first.channel.address(), PERSON, "/new", "n")
         await paused.advance(5)
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             await first.over.wait()
         assert engine.open_sessions == 0
         assert await second.store.read(lambda tx: tx.get_fact("ghost")) is None
@@ -294,6 +294,6 @@ async def test_an_idle_gateway_looks_at_the_store_only_when_woken(tmp_path: Path
     async with open_rig(tmp_path, clock=clock, poll_s=0.001) as rig:
         await rig.channel.say("hello")
         await rig.until_said("you said: hello")
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             while await looks_of_others(rig, 50):
                 pass

@@ -29,7 +29,7 @@ def views(rig: Rig) -> list[Posted]:
 
 async def until_view(rig: Rig, text: str, clock: FakeClock | None = None) -> Posted:
     """The view that says so. A clock that stands still is pushed on a little."""
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         while True:
             for view in views(rig):
                 if text in view.text:
@@ -204,7 +204,7 @@ async def test_a_view_that_cannot_be_changed_any_more_goes_on_in_a_new_message(t
     async with open_rig(tmp_path, PuppetEngine(stage.play), GrowsOld(), clock=clock) as rig:
         await rig.channel.say("build")
         await until_view(rig, "make all", clock)
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             while len(views(rig)) < 3:
                 await clock.advance(5)
                 await anyio.sleep(0.01)

@@ -29,10 +29,10 @@ from pilothouse.runtime.asks.settle import apply_answer
 from pilothouse.runtime.asks.show import raise_ask
 from pilothouse.runtime.conversations.places import ensure_place
 from pilothouse.runtime.engines import put_wake
+from pilothouse.runtime.gateway import TOPICS
 from pilothouse.runtime.outbox import content_of
 from pilothouse.runtime.ports import SystemClock, new_id
 from pilothouse.runtime.roles import note_author
-from pilothouse.runtime.topics import TOPICS
 from pilothouse.stores.sqlite import STORE
 from pilothouse.testing.clock import FakeClock
 

@@ -16,16 +16,16 @@ from tests.runtime.rig import MAIN, open_rig
 from pilothouse.bootstrap.files import look_at_file, look_inside
 from pilothouse.channels.memory import MEMORY, PERSON, MemoryChannel
 from pilothouse.core.ask import Ask, RuleOffer
-from pilothouse.core.ask_view import ask_lines
+from pilothouse.core.ask_view import BRIEF_LINES, ask_lines
 from pilothouse.core.errors import TryLater, Unconfirmed
 from pilothouse.core.event import AskChanged, Asked, ToolFinished, ToolStarted
 from pilothouse.core.ids import AskId
 from pilothouse.core.message import MessageRef, Part
 from pilothouse.core.people import Authority
 from pilothouse.core.policy import Ruling, Site
-from pilothouse.core.preview import BRIEF_LINES, Found, not_looked_at
 from pilothouse.runtime.asks.show import ask_text, brief_ask, with_preview
 from pilothouse.runtime.ports import Ports
+from pilothouse.runtime.preview import Found, not_looked_at
 
 if TYPE_CHECKING:
     from typing_extensions import override

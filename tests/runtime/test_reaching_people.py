@@ -13,11 +13,11 @@ from pilothouse.bootstrap.open_asks import describe_open_asks
 from pilothouse.channels.memory import PERSON
 from pilothouse.core.ask import Ask
 from pilothouse.core.conversation import Conversation
-from pilothouse.core.facts import ATTENDED, PRIVATE_CHAT
 from pilothouse.core.ids import AskId, ChannelId, ConversationId, UserId
-from pilothouse.core.message import Address, Author
+from pilothouse.core.message import Address, Author, InboundMessage
 from pilothouse.core.people import Approvers, People, RouteTo
 from pilothouse.core.store import Tx
+from pilothouse.runtime.facts import ATTENDED, PRIVATE_CHAT
 from pilothouse.runtime.ports import ASKS
 from pilothouse.runtime.roles import is_attended, note_attendance
 from pilothouse.testing.clock import FakeClock
@@ -288,6 +288,25 @@ async def test_a_long_wait_needs_no_engine_and_the_answer_continues_the_turn(tmp
         assert "answer to: make" in rig.engine.turns[1].prompt.text
         asked = await rig.store.read(lambda tx: tx.asks.of_turn(first.id))
         assert len(asked) == 1, "nobody is asked twice"
+
+
+async def test_a_line_for_the_engine_itself_is_given_again_after_a_long_wait(tmp_path: Path) -> None:
+    clock = FakeClock()
+    async with open_rig(tmp_path, PuppetEngine(asks), clock=clock, hold_s=60, lease_s=1e9) as rig:
+        place = rig.channel.address("main")
+        line = InboundMessage(
+            place, PERSON, "1", "", private=True, file_text="/tool x {}", alone=True, engine_line=True
+        )
+        await rig.gateway.desk.accept(line)
+        ask = await rig.until_asked()
+        await clock.advance(61)
+        rig.poke()
+        await rig.until_true(lambda: any(event == "turn.released" for event, _ in rig.logged))
+        await rig.channel.answer(ask, "allow")
+        await rig.until_said("told: allow")
+        told = [turn.prompt for turn in rig.engine.turns]
+        assert [prompt.text for prompt in told] == ["/tool x {}"] * 2
+        assert all(prompt.engine_line and prompt.commands for prompt in told)
 
 
 async def test_a_no_after_a_long_wait_stops_the_turn_and_calls_no_engine(tmp_path: Path) -> None:

@@ -21,11 +21,11 @@ from pilothouse.core.ids import ChannelId, ConversationId, EngineId, Epoch, Sche
 from pilothouse.core.message import Address
 from pilothouse.core.schedule import At, Cron, Every, Run, Schedule
 from pilothouse.core.store import NodeInfo, Store, Tx
+from pilothouse.runtime.gateway import TOPICS
 from pilothouse.runtime.ports import Ports, ScriptEnd
 from pilothouse.runtime.schedules.scheduler import Scheduler
 from pilothouse.runtime.schedules.script import hash_script
 from pilothouse.runtime.settings import Settings
-from pilothouse.runtime.topics import TOPICS
 from pilothouse.stores.sqlite import STORE
 from pilothouse.testing.clock import CountedIds, FakeClock
 

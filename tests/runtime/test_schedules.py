@@ -13,7 +13,7 @@ from tests.runtime.puppet import PUPPET, PuppetEngine, Strings
 from tests.runtime.rig import ADMIN, MAIN, MEMBER, Rig, only_alive, open_rig
 
 from pilothouse.channels.memory import MEMORY, PERSON
-from pilothouse.core.ask_words import headline
+from pilothouse.core.ask_view import headline
 from pilothouse.core.budget import Caps
 from pilothouse.core.conversation import Conversation
 from pilothouse.core.event import ResumeToken, TurnEnded

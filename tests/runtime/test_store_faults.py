@@ -149,7 +149,7 @@ async def test_a_shutdown_while_nothing_can_be_written_ends_and_the_next_start_r
         await rig.until_true(lambda: rig.engine.turns)
         rig.store.trouble = "the disk is full"
         rig.gateway.stop()
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             await rig.over.wait()
         assert rig.engine.open_sessions == 0
     async with open_rig(tmp_path, name="second", alive=lambda info: info.name == "second") as rig:
@@ -159,6 +159,6 @@ async def test_a_shutdown_while_nothing_can_be_written_ends_and_the_next_start_r
 async def test_a_store_that_is_deleted_under_a_gateway_ends_it_and_says_why(tmp_path: Path) -> None:
     async with open_rig(tmp_path, ends_with=Fenced, lease_s=0.5) as rig:
         (tmp_path / "pilothouse.db").unlink()
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             await rig.over.wait()
         assert "was deleted or replaced while it was in use" in str(rig.error)

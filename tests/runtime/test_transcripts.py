@@ -36,7 +36,7 @@ from pilothouse.core.people import People
 from pilothouse.core.schedule import task_place
 from pilothouse.core.transcript import Entry
 from pilothouse.core.turn import Prompt, Turn
-from pilothouse.runtime.transcripts.entries import entries_of
+from pilothouse.runtime.transcripts.archive import entries_of
 from pilothouse.runtime.transcripts.render import file_name, json_lines, markdown
 
 SESSION = Session(SessionId("session-abcdefghijkl"), MAIN, PUPPET, "/w", 1.0, 1.0)

@@ -14,7 +14,7 @@ from tests.runtime.test_commands import reply_to
 
 from pilothouse.core.engine import TrustedFile
 from pilothouse.core.errors import ConfigError
-from pilothouse.core.facts import TRUST
+from pilothouse.runtime.facts import TRUST
 from pilothouse.runtime.trust import folder_mark, look_at_trust, trust, trusted_folders, untrust
 from pilothouse.runtime.trust_files import DIFF_LINES, MAX_FILES, TEXT_CHARS, compare, read_content
 

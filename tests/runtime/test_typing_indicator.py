@@ -101,7 +101,7 @@ async def test_a_turn_that_waits_for_an_answer_does_not_type(tmp_path: Path) -> 
         assert await settled(rig, clock, channel) == waiting
         await channel.answer(asked, "answer", options=("a",))
         await rig.until_live(status="running")
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             while len(channel.typed) <= waiting:
                 await clock.advance(EVERY_S)
                 await anyio.sleep(0.01)

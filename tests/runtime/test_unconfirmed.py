@@ -16,8 +16,7 @@ from pilothouse.core.message import AGAIN_MARK, Address, MessageRef, Part
 from pilothouse.core.queue import QueueRow
 from pilothouse.core.store import Tx
 from pilothouse.runtime.channel_health import CHECK_EVERY_S
-from pilothouse.runtime.delivery.retry import MAX_SENDS, OWN_FAULT_SENDS
-from pilothouse.runtime.delivery.undelivered import delivery_notice
+from pilothouse.runtime.delivery.undelivered import MAX_SENDS, OWN_FAULT_SENDS, delivery_notice
 from pilothouse.testing.clock import FakeClock
 
 

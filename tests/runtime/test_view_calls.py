@@ -67,7 +67,7 @@ async def play(folder: Path, waits_s: list[float], turn_s: float) -> list[str]:
     changes = {"first_view_s": 0.3, "edit_every_s": 0.2}
     async with open_rig(folder, PuppetEngine(work), channel, clock=clock, **changes) as rig:
         await rig.channel.say("build")
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             while "final" not in channel.arrived:
                 await clock.advance(0.05)
                 await anyio.sleep(0.001)

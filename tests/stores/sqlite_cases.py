@@ -48,7 +48,7 @@ def child(script: str, path: Path, *args: str, **options: Any) -> subprocess.Pop
 
 
 def output(process: subprocess.Popen[str]) -> str:
-    text, _ = process.communicate(timeout=50)
+    text, _ = process.communicate(timeout=100)
     return text
 
 

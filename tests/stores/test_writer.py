@@ -178,7 +178,7 @@ async def test_those_who_waited_for_a_lock_together_hear_of_it_together(path: Pa
     async with open_at(path, busy_timeout_s=1.0) as store:
         with closing(sqlite3.connect(path, isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
-            with anyio.fail_after(20):
+            with anyio.fail_after(60):
                 async with anyio.create_task_group() as group:
                     for number in range(60):
                         group.start_soon(try_it, store, str(number))
@@ -435,7 +435,7 @@ anyio.run(main)
 """,
             path,
         )
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             while await fact(store, "from") is None:
                 await anext(changes)
         output(other)
@@ -446,7 +446,7 @@ async def test_a_path_too_long_for_a_socket_still_gives_hints(tmp_path: Path) ->
     async with open_at(path) as store, open_at(path) as other:
         changes = other.changes()
         await store.write(lambda tx: tx.set_fact("k", "v"))
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             await anext(changes)
     assert not path.with_name("p.db.wake").exists()
 
@@ -457,6 +457,6 @@ async def test_without_a_socket_subscribers_are_woken_all_the_same(path: Path) -
     async with open_at(path) as store, open_at(path) as other:
         changes = other.changes(of_others=True)
         await store.write(lambda tx: tx.set_fact("k", "v"))
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             await anext(changes)
             await anext(changes)

@@ -8,7 +8,7 @@ from msgspec import Meta
 
 from pilothouse.agent_tools.target import ToDestination
 from pilothouse.agent_tools.tool import Tool, ToolCall
-from pilothouse.runtime.agent_calls.files import send_file
+from pilothouse.runtime.agent_calls.messages import send_file
 
 Path = Annotated[str, Meta(description="The file, relative to the workspace or absolute.")]
 Words = Annotated[str, Meta(description="A message to go with it.")]

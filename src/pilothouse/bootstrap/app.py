@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from pilothouse.bootstrap.agent_processes import engine_environment, make_jails
 from pilothouse.bootstrap.configuration import load_checked
-from pilothouse.bootstrap.environment import engine_environment
-from pilothouse.bootstrap.isolation import make_jails
 from pilothouse.bootstrap.lanes import LaneHost
-from pilothouse.bootstrap.machine import probe
+from pilothouse.bootstrap.machine import probe, probe_settings
 from pilothouse.bootstrap.mcp_servers import McpHost
 from pilothouse.bootstrap.policy import make_policy
 from pilothouse.config import AUTO, Config, ConfigHolder, Reloaded, watch
@@ -25,7 +24,6 @@ from pilothouse.core.ask import Ask
 from pilothouse.core.channel import Channel, ChannelHost
 from pilothouse.core.engine import Engine, EngineHost, EngineSpec, EngineStatus, ResumeLines
 from pilothouse.core.errors import ConfigError
-from pilothouse.core.facts import STORE_NAME
 from pilothouse.core.ids import ChannelId, EngineId
 from pilothouse.core.policy import Ruling, Site
 from pilothouse.core.store import Store, Tx
@@ -36,6 +34,7 @@ from pilothouse.plugins import Loaded as LoadedPlugin
 from pilothouse.plugins import Plugins
 from pilothouse.runtime.audit import Trail
 from pilothouse.runtime.commands.table import menu
+from pilothouse.runtime.facts import STORE_NAME
 from pilothouse.runtime.ports import StoreBlobs, SystemClock, new_id
 from pilothouse.runtime.trust import trusted_folders_with_jails
 
@@ -82,10 +81,15 @@ class App:
         named = (value for name, value in os.environ.items() if names_secret(name))
         self.outgoing.add(*filter(looks_secret, (*known, *named)))
 
+    def learn(self, *secrets: str) -> None:
+        """Take secrets that are in no configuration."""
+        self.redactor.add(*secrets)
+        self.outgoing.add(*filter(looks_secret, secrets))
+
     def status_of(self, spec: EngineSpec) -> EngineStatus:
         """Probes an engine once: a probe may start a program."""
         if spec.id not in self._statuses:
-            self._statuses[spec.id] = spec.probe(self.config.engines[spec.id].settings)
+            self._statuses[spec.id] = probe_settings(spec, self.config.engines[spec.id])
         return self._statuses[spec.id]
 
     @property
@@ -215,7 +219,7 @@ def resume_lines(app: App) -> dict[EngineId, ResumeLines]:
             continue
         if row.spec.resume_lines is not None:
             found = row.spec.resume_lines(adapter.settings)
-            state = shlex.quote(str(_engine_state(app, row.spec.id)))
+            state = shlex.quote(str(engine_state(app, row.spec.id)))
             lines[row.spec.id] = msgspec.structs.replace(found, beside=found.beside.replace("{state}", state))
     return lines
 
@@ -255,12 +259,12 @@ def name_engine(app: App, id: EngineId) -> str:
     return id if version in ("", id) else f"{id} {version}"
 
 
-def _engine_state(app: App, id: EngineId) -> Path:
+def engine_state(app: App, id: EngineId) -> Path:
     return app.holder.loaded.paths.state_dir / "engines" / id
 
 
 def _engine_host(app: App, id: EngineId) -> EngineHost:
-    state = _make_folder(_engine_state(app, id))
+    state = _make_folder(engine_state(app, id))
     return EngineHost(
         StoreBlobs(app.store, app.clock),
         engine_environment(os.environ, app.holder.loaded),

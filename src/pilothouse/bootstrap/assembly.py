@@ -6,12 +6,14 @@ import os
 import socket
 from collections.abc import Callable, Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import anyio.to_thread
 import msgspec
 
 from pilothouse.agent_tools.server import AgentToolServer
+from pilothouse.bootstrap.agent_processes import container_instructions, engine_environment, run_script
 from pilothouse.bootstrap.app import (
     DEMO,
     TERMINAL,
@@ -23,32 +25,32 @@ from pilothouse.bootstrap.app import (
     resume_lines,
 )
 from pilothouse.bootstrap.audit_heads import heads_file, note_head
+from pilothouse.bootstrap.client_servers import find_client_servers
 from pilothouse.bootstrap.engine_reports import survey_enabled
-from pilothouse.bootstrap.environment import engine_environment
 from pilothouse.bootstrap.files import look_at_file, read_file
 from pilothouse.bootstrap.machine import is_alive, sweep_leftovers
 from pilothouse.bootstrap.mcp_servers import servers_for_engines
 from pilothouse.bootstrap.people import make_approvals, make_people
 from pilothouse.bootstrap.policy import make_classify, widest_in
-from pilothouse.bootstrap.preferences import preferences_for_engines
-from pilothouse.bootstrap.scripts import run_script
 from pilothouse.bootstrap.transcript_files import append_file, remove_file
-from pilothouse.config import BudgetSection, Config, find_zone, mode_in
+from pilothouse.config import BudgetSection, Config, engine_tables, find_zone, mode_in
 from pilothouse.core.budget import Caps
 from pilothouse.core.call import Call
 from pilothouse.core.channel import Channel
 from pilothouse.core.engine import Engine, ResumeLines
+from pilothouse.core.errors import ConfigError
 from pilothouse.core.ids import ChannelId, EngineId
 from pilothouse.core.message import Address
+from pilothouse.isolation.cgroup import find_bases, sweep_groups
 from pilothouse.isolation.jail import sweep_scratch
 from pilothouse.isolation.uploads import sweep_uploads
 from pilothouse.plugins import Loaded, Plugins
 from pilothouse.runtime.agent_calls.hosts import ask_host
 from pilothouse.runtime.agent_calls.messages import parse_destinations
 from pilothouse.runtime.engine_report import EngineReport
+from pilothouse.runtime.gateway import TOPICS
 from pilothouse.runtime.ports import Ports, new_id
 from pilothouse.runtime.settings import EngineChoice, Settings
-from pilothouse.runtime.topics import TOPICS
 
 TURNS_AT_ONCE, TURNS_IN_BUDGET = 32, 8
 
@@ -73,6 +75,7 @@ def make_ports(
                 widest_in=widest_in,
                 isolation_of=app.jails.describe,
                 note_trust=app.jails.note_trust,
+                context_files_in=partial(container_instructions, app.holder),
                 settings_dirs=_settings_dirs(app),
                 destinations=_destinations(config),
                 agents=_agents(config),
@@ -101,6 +104,7 @@ def make_ports(
             jail=app.jails.open,
         ),
         mcp_servers=partial(servers_for_engines, lambda: app.holder.loaded, app.log),
+        client_servers=partial(find_client_servers, app.holder.loaded.paths.state_dir, app.learn),
         preferences=partial(preferences_for_engines, app.log),
         mcp=app.mcp,
         lanes=app.lanes,
@@ -120,6 +124,7 @@ async def _sweep(app: App) -> None:
     await anyio.to_thread.run_sync(sweep_scratch, app.jails.places.scratch)
     days = app.config.gateway.retention_days
     await anyio.to_thread.run_sync(sweep_uploads, app.jails.places.uploads, days)
+    await anyio.to_thread.run_sync(sweep_groups, find_bases())
 
 
 async def report_engines(app: App) -> list[EngineReport]:
@@ -246,3 +251,21 @@ def make_settings(
         demo_engine=DEMO,
         known_channels=(TERMINAL, *(ChannelId(id) for id, row in config.channels.items() if row.enabled)),
     )
+
+
+async def preferences_for_engines(
+    log: Callable[..., None], workspace: str, trusted: bool
+) -> Mapping[str, Any]:
+    """Return `search` and `model` as tables of `Brief.preferences`; nothing for a folder that is not trusted."""
+    if not trusted:
+        return {}
+    find = partial(_find, log, workspace)
+    return await anyio.to_thread.run_sync(find, abandon_on_cancel=True)
+
+
+def _find(log: Callable[..., None], workspace: str) -> Mapping[str, Any]:
+    try:
+        return engine_tables(Path(workspace))
+    except ConfigError as error:
+        log("config.project_ignored", level="warning", workspace=workspace, problem=str(error))
+        return {}

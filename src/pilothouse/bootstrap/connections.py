@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from msgspec import Struct
 
 from pilothouse.core.channel import Channel, ChannelHealth, HasHealth
-from pilothouse.core.clock import Clock
+from pilothouse.core.clock import Clock, until_next
 from pilothouse.core.ids import ChannelId
 
 FIRST_LOOK_S = 0.1
@@ -65,7 +65,7 @@ class Connections:
         while self._channels:
             for id in self._channels:
                 self._tell(id, self._look(id))
-            await self._clock.sleep(LOOK_EVERY_S)
+            await self._clock.sleep(until_next(LOOK_EVERY_S, self._clock.monotonic()))
 
     def _look(self, id: ChannelId) -> Connection:
         channel = self._channels[id]

@@ -166,7 +166,7 @@ def run_dedicated(dedicated: Dedicated, where: str, chosen: ChatOptions) -> int:
 
 
 async def _serve(dedicated: Dedicated, where: str, chosen: ChatOptions) -> int:
-    from pilothouse.channels.discord.dedicated import DedicatedChannel
+    from pilothouse.channels.discord.channel import DedicatedChannel
 
     flags = dedicated.flags | ({"policy.approval_mode": chosen.mode} if chosen.mode else {})
     async with open_app(on_terminal=False, flags=flags) as app:

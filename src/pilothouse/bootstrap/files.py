@@ -9,8 +9,8 @@ from pathlib import PurePath
 
 from anyio import to_thread
 
-from pilothouse.core.preview import Found
 from pilothouse.core.text import file_size
+from pilothouse.runtime.preview import Found
 
 PREVIEW_BYTES = 1_000_000
 

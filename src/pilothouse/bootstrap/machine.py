@@ -10,7 +10,7 @@ import socket
 from collections.abc import Callable
 from pathlib import Path
 
-from pilothouse.config import Adapter
+from pilothouse.config import Adapter, find_paths
 from pilothouse.core.engine import NODE_MARKER, EngineSpec, EngineStatus
 from pilothouse.core.store import NodeInfo
 
@@ -64,6 +64,13 @@ def probe(spec: EngineSpec, engine: Adapter | None) -> EngineStatus:
     if not engine.enabled:
         return EngineStatus(False, problem="disabled", fix=f"set engines.{spec.id}.enabled = true")
     try:
-        return spec.probe(engine.settings)
+        return probe_settings(spec, engine)
     except Exception as error:  # noqa: BLE001 - a plugin's fault is data here
         return EngineStatus(False, problem=f"its probe broke: {type(error).__name__}: {error}")
+
+
+def probe_settings(spec: EngineSpec, engine: Adapter) -> EngineStatus:
+    """Asks the engine about itself, with the state folder if it keeps logins there."""
+    if spec.probe_with is None:
+        return spec.probe(engine.settings)
+    return spec.probe_with(engine.settings, str(find_paths(os.environ).state_dir / "engines" / spec.id))

@@ -17,7 +17,7 @@ import anyio.to_thread
 import msgspec
 from anyio.abc import TaskGroup
 
-from pilothouse.bootstrap.environment import engine_environment
+from pilothouse.bootstrap.agent_processes import engine_environment
 from pilothouse.config import Loaded, servers_in
 from pilothouse.core.engine import Jail
 from pilothouse.core.errors import ConfigError

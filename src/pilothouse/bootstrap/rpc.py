@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 import anyio
+import anyio.to_thread
 
 from pilothouse import __version__
 from pilothouse.bootstrap.app import (
@@ -17,6 +18,7 @@ from pilothouse.bootstrap.app import (
     App,
     channel_host,
     engine_environment,
+    engine_state,
 )
 from pilothouse.bootstrap.binding import Bound, ChatOptions, bind
 from pilothouse.bootstrap.mcp_servers import find_servers
@@ -24,12 +26,13 @@ from pilothouse.bootstrap.people import terminal_user
 from pilothouse.bootstrap.stdio import Pipes, id_maker, serve_client, this_person
 from pilothouse.config import mode_in
 from pilothouse.core.channel import Channel
-from pilothouse.core.engine import NODE_MARKER, ProcessStart
+from pilothouse.core.engine import NODE_MARKER, EngineSpec, ModelCallRecord, ProcessStart
 from pilothouse.core.errors import ConfigError
 from pilothouse.core.ids import EngineId
 from pilothouse.core.mcp import McpServer
 from pilothouse.core.message import Address
 from pilothouse.core.policy import ApprovalMode, parse_mode
+from pilothouse.core.turn import Turn
 from pilothouse.plugins import Loaded as LoadedPlugin
 from pilothouse.runtime.conversations.binding import pick_mode, picked_mode
 from pilothouse.runtime.ports import new_id
@@ -76,6 +79,7 @@ async def _make_channel(options: ClientOptions, app: App, pipes: Pipes) -> Chann
         return ShellEnd(*await run_command(app, command, folder, within_s))
 
     token = new_id("rpc")
+    diagnostics = "1" in (os.environ.get("PILOTHOUSE_DIAGNOSTICS"), os.environ.get("CODELIA_DIAGNOSTICS"))
     bound = await bind_here(app, options, Address(RPC, str(options.folder)), options.folder)
     setup = RpcSetup(
         folder=options.folder,
@@ -86,10 +90,12 @@ async def _make_channel(options: ClientOptions, app: App, pipes: Pipes) -> Chann
         run_shell=shell,
         new_id=id_maker(token),
         list_mcp=partial(list_mcp, app, options.folder),
-        compact_lines=compact_lines(app),
+        compact_lines={spec.id: spec.compact_line for spec in engine_specs(app)},
+        tool_lines={spec.id: spec.tool_line for spec in engine_specs(app)},
+        log_outs={spec.id: partial(log_out, app, spec) for spec in engine_specs(app) if spec.log_out},
+        read_calls=partial(read_calls, app) if diagnostics else None,
         pick_mode=await mode_picker(app, options, bound.engine),
         on_disconnect=options.on_disconnect,
-        diagnostics="1" in (os.environ.get("PILOTHOUSE_DIAGNOSTICS"), os.environ.get("CODELIA_DIAGNOSTICS")),
         home=Path.home(),
     )
     return RpcChannel(setup, channel_host(app, RPC), stdin=pipes.stdin, stdout=pipes.stdout, token=token)
@@ -117,10 +123,25 @@ async def mode_picker(
     return pick
 
 
-def compact_lines(app: App) -> dict[str, str]:
-    """Return, by engine, the message that makes a session compact its history."""
-    rows = [row for row in app.plugins.engines() if isinstance(row, LoadedPlugin)]
-    return {row.spec.id: row.spec.compact_line for row in rows if row.spec.compact_line}
+def engine_specs(app: App) -> list[EngineSpec]:
+    return [row.spec for row in app.plugins.engines() if isinstance(row, LoadedPlugin)]
+
+
+async def log_out(app: App, spec: EngineSpec) -> tuple[Sequence[str], str]:
+    """Remove the keys that people gave the engine: their names, and the model that a key elsewhere still serves."""
+    assert spec.log_out is not None
+    removed = await anyio.to_thread.run_sync(spec.log_out, str(engine_state(app, spec.id)))
+    status = spec.probe(app.config.engines[spec.id].settings)
+    app.log("engine.logged_out", engine=spec.id, removed=list(removed))
+    return removed, status.version if status.available else ""
+
+
+def read_calls(app: App, turn: Turn) -> Sequence[ModelCallRecord]:
+    """Read the requests of a turn from the engine's own log; none if its program makes them itself."""
+    read = app.plugins.engine(turn.engine).read_calls
+    if read is None:
+        return ()
+    return read(str(engine_state(app, turn.engine)), turn.id, turn.started_at or turn.created_at)
 
 
 async def list_mcp(app: App, folder: Path) -> list[tuple[Any, ...]]:

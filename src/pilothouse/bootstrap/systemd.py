@@ -27,6 +27,8 @@ RestartSec=10
 RestartPreventExitStatus=2
 # Running turns may end; only the gateway is told to stop, and it stops its engines.
 KillMode=mixed
+# Control groups hold the memory and the processes of jails.
+Delegate=memory pids
 TimeoutStopSec={stop_s:.0f}
 
 [Install]

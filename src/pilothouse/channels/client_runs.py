@@ -1,11 +1,14 @@
 """The runs of one client: started as messages, waited for until a turn takes them over, and stopped.
 
 A run is named by the id of its message, so it has a name before its turn exists. A message that never becomes a turn is a
-run too: withdrawn, refused, or a command, whose reply is the run's answer.
+run too: withdrawn, refused, or a command, whose reply is the run's answer. Images that come with a run are in base64; they
+are checked, and kept in the store.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
 from collections.abc import Awaitable, Callable
 from typing import Any, Generic, Literal, TypeVar
 
@@ -14,8 +17,10 @@ import anyio.abc
 from msgspec import Struct
 
 from pilothouse.channels.session_feed import SessionFeed
+from pilothouse.channels.stdio_server import INVALID_PARAMS, RequestError
 from pilothouse.core.ask import Ask, Decision
 from pilothouse.core.channel import ChannelHost, Desk, Receipt
+from pilothouse.core.engine import Blobs
 from pilothouse.core.errors import PilothouseError
 from pilothouse.core.ids import AskId, ChannelId, MessageId
 from pilothouse.core.message import Attachment, Author, InboundMessage, MessageDeleted
@@ -83,6 +88,7 @@ class ClientRuns(Generic[T]):
             sent_at=self._host.clock.now(),
             file_text=said.engine_line,
             alone=True,
+            engine_line=bool(said.engine_line),
         )
         receipt = await self._desk.accept(message)
         if receipt.message_id is not None:
@@ -129,6 +135,13 @@ class ClientRuns(Generic[T]):
         return False
 
 
+class _Shown(Struct):
+    """A shown ask. `closed` is set once its dialog is over: replied to, or withdrawn from the client."""
+
+    scope: anyio.CancelScope
+    closed: anyio.Event
+
+
 class ShownAsks:
     """The asks that one client shows, each until it is answered: here, on another surface, or by its expiry.
 
@@ -149,32 +162,40 @@ class ShownAsks:
         self._tasks = tasks
         self._decide = decide
         self._is_own = is_own
-        self._open: dict[AskId, anyio.CancelScope] = {}
+        self._open: dict[AskId, _Shown] = {}
 
     def show(self, ask: Ask, where: Any) -> None:
         """Show an ask; `where` is what `decide` needs to know about its place."""
         if ask.id not in self._open:
-            self._open[ask.id] = anyio.CancelScope()
-            self._tasks.start_soon(self._answer, ask, where)
+            shown = self._open[ask.id] = _Shown(anyio.CancelScope(), anyio.Event())
+            self._tasks.start_soon(self._answer, shown, ask, where)
 
-    def close(self, id: AskId) -> None:
-        if scope := self._open.pop(id, None):
-            scope.cancel()
+    async def close(self, id: AskId) -> None:
+        """Withdraw the dialog of an ask; the client is told before anything that follows."""
+        if shown := self._open.pop(id, None):
+            shown.scope.cancel()
+            await shown.closed.wait()
 
-    async def _answer(self, ask: Ask, where: Any) -> None:
-        scope = self._open.get(ask.id)
-        if scope is None:
-            return
-        with scope:
-            row = await self._desk.query("ask", self._author, id=ask.id)
-            if row is None or row.state != "open":
-                return
-            decision = await self._decide(row.ask, where)
-            if decision is None and self._is_own(where):
-                decision = Decision("deny", text=NO_DIALOG)
-            if decision is not None:
-                with anyio.CancelScope(shield=True):
-                    await self._tell(row.ask, decision)
+    async def _answer(self, shown: _Shown, ask: Ask, where: Any) -> None:
+        answer: tuple[Ask, Decision] | None = None
+        try:
+            with shown.scope:
+                answer = await self._reply(ask, where)
+        finally:
+            shown.closed.set()
+        if answer is not None:
+            with anyio.CancelScope(shield=True):
+                await self._tell(*answer)
+
+    async def _reply(self, ask: Ask, where: Any) -> tuple[Ask, Decision] | None:
+        """Ask the person; None if there is nothing to tell."""
+        row = await self._desk.query("ask", self._author, id=ask.id)
+        if row is None or row.state != "open":
+            return None
+        decision = await self._decide(row.ask, where)
+        if decision is None and self._is_own(where):
+            decision = Decision("deny", text=NO_DIALOG)
+        return None if decision is None else (row.ask, decision)
 
     async def _tell(self, ask: Ask, decision: Decision) -> None:
         try:
@@ -183,3 +204,18 @@ class ShownAsks:
                 self._host.log("client.answer_refused", ask=ask.id, text=told.text)
         except PilothouseError as error:
             self._host.log("client.answer_failed", level="warning", ask=ask.id, error=str(error))
+
+
+IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/webp", "image/gif"})
+
+
+async def keep_image(blobs: Blobs, kind: str, text: str, number: int) -> Attachment:
+    """Store an image. Raises `RequestError` if its type is not known or its text is not base64."""
+    if kind not in IMAGE_TYPES:
+        known = ", ".join(sorted(IMAGE_TYPES))
+        raise RequestError(INVALID_PARAMS, f"The image has the type {kind!r}; possible are {known}.")
+    try:
+        data = base64.b64decode(text, validate=True)
+    except binascii.Error as error:
+        raise RequestError(INVALID_PARAMS, f"The image is not base64: {error}.") from error
+    return await blobs.put(data, f"image-{number}.{kind.partition('/')[2]}", kind)

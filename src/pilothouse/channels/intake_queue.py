@@ -23,7 +23,7 @@ import msgspec
 from anyio.abc import TaskGroup
 from msgspec import Struct
 
-from pilothouse.channels.outage import pause_s
+from pilothouse.channels.skeleton import pause_s
 from pilothouse.core.clock import Clock
 from pilothouse.core.errors import Fenced, StoreUnavailable
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 from msgspec import Struct
 
-from pilothouse.channels.steps import status_line
+from pilothouse.channels.progress import status_line
 from pilothouse.channels.text import Measure, split, utf16_units
 from pilothouse.core.ask import Ask, Decision, Remember, Verdict
 from pilothouse.core.channel import Answered, ChannelHost, ChannelSpec, Desk, Receipt

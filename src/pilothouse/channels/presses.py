@@ -27,7 +27,7 @@ from typing import Literal
 from msgspec import Struct
 
 from pilothouse.core.ask import SAID_NO, Ask, AskRow, Decision, Option, parse_reply
-from pilothouse.core.ask_words import ALLOW
+from pilothouse.core.ask_view import ALLOW
 from pilothouse.core.channel import Answered, Desk
 from pilothouse.core.errors import PilothouseError, StoreError
 from pilothouse.core.ids import AskId, TurnId

@@ -59,7 +59,7 @@ class SessionFeed(Generic[T]):
         self.session_id = session_id
         self.address = address
         self.conversation: ConversationId = conversation_id(address)
-        self.lock = anyio.Lock()
+        self.lock = anyio.Lock(fast_acquire=True)  # else each row would wait for a round of the event loop
         self.runs: dict[TurnId, Run[T]] = {}
         self._desk = desk
         self._clock = clock

@@ -143,7 +143,7 @@ class FrameWriter:
     def __init__(self, pipe: PipeWriter) -> None:
         self._pipe = pipe
         self._encoder = msgspec.json.Encoder()
-        self._turn = anyio.Lock()
+        self._turn = anyio.Lock(fast_acquire=True)  # else each frame would wait for a round of the event loop
         self._rest = memoryview(b"")
 
     async def notify(self, method: str, params: Any) -> None:

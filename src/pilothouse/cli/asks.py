@@ -129,9 +129,9 @@ def _answer(id: str, decide: Callable[[AskRow], Decision], as_json: bool) -> Non
     from pilothouse.core.ids import EngineId
     from pilothouse.core.message import Author, clean_text
     from pilothouse.runtime.asks.answers import Answer, Answers
+    from pilothouse.runtime.gateway import TOPICS
     from pilothouse.runtime.ports import new_id
     from pilothouse.runtime.settings import Settings
-    from pilothouse.runtime.topics import TOPICS
 
     loaded, user = load_plain(), terminal_user()
     config = loaded.config

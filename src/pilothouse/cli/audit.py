@@ -16,8 +16,8 @@ from pilothouse.cli.options import ListGroup, json_option, limit_option, since_o
 from pilothouse.cli.store import NOTHING_YET, load_plain, read_store
 from pilothouse.cli.table import plain, print_json, print_table
 from pilothouse.core.audit import AuditHead, AuditRow, Verified
-from pilothouse.core.facts import STORE_NAME
 from pilothouse.core.store import Tx
+from pilothouse.runtime.facts import STORE_NAME
 
 HEADS = ("ROW", "TIME", "WHO", "WHAT", "DETAIL")
 OLDER = "{count} older {rows} not shown: -n 1000 shows more, --since 7d all of a week."

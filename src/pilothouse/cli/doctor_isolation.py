@@ -5,18 +5,25 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from pilothouse.bootstrap.isolation import make_jails
+from pilothouse.bootstrap.agent_processes import make_jails
 from pilothouse.cli.doctor_store import Check
 from pilothouse.config import ConfigHolder, Loaded, isolation_in
+from pilothouse.core.isolation import Isolation
 from pilothouse.isolation.canaries import read_proofs
+from pilothouse.isolation.cgroup import find_bases
 from pilothouse.isolation.choice import AS_ROOT
 from pilothouse.isolation.jail import Jails
+from pilothouse.isolation.limits import bounds_of, describe_limits
 from pilothouse.isolation.profile import is_within
+from pilothouse.isolation.runtime import INSTALL as INSTALL_RUNTIME
+from pilothouse.isolation.runtime import find_runtime
 from pilothouse.isolation.support import INSTALL, MISSING, find_support
 from pilothouse.isolation.system import is_system
 
 UNUSED = "no workspace is jailed; jails can be made here"
 PROVED = "jails can be made here; proved with {engines}"
+CONTAINERS = "containers can be made here with {program}; not proved with any engine"
+LIMITS_FIX = "pilothouse service install, so that control groups hold the limits: docs/isolation.md"
 GIT_SETTINGS = "~/.gitconfig"
 NO_AUTHOR = "{file} is absent inside, so commits have no author unless the repository names one"
 ABSENT = "commands in {folders} are absent inside"
@@ -29,27 +36,38 @@ def check_isolation(loaded: Loaded) -> Iterator[Check]:
         problem = support.problem
         yield Check("isolation", "off", f"no workspace is jailed. {problem}" if problem else UNUSED)
         return
-    if support.problem:
-        state = (
-            "broken"
-            if loaded.config.isolation.when_missing == "refuse" and _wants_jail(loaded, places)
-            else "warn"
-        )
+    kinds = {isolation_in(loaded, place).kind for place in places} | {loaded.config.isolation.kind}
+    if support.problem and kinds & {"jail", "auto"}:
+        refuses = loaded.config.isolation.when_missing == "refuse" and "jail" in kinds
         fix = INSTALL if support.problem == MISSING else "read docs/isolation.md"
-        yield Check("isolation", state, support.problem, fix)
-        return
-    engines = ", ".join(name for name, proof in sorted(read_proofs().items()) if proof.holds)
-    yield Check("isolation", "ok", PROVED.format(engines=engines or "no engine"))
-    if os.geteuid() == 0 and not _wants_jail(loaded, places):
-        yield Check(
-            "isolation",
-            "warn",
-            f'isolation = "auto" makes no jail: {AS_ROOT}',
-            "run Pilothouse as another user",
-        )
+        yield Check("isolation", "broken" if refuses else "warn", support.problem, fix)
+    elif kinds & {"jail", "auto"}:
+        engines = ", ".join(name for name, proof in sorted(read_proofs().items()) if proof.holds)
+        yield Check("isolation", "ok", PROVED.format(engines=engines or "no engine"))
+        yield _check_limits(loaded)
+    if "auto" in kinds and os.geteuid() == 0:
+        text = f'isolation = "auto" makes no jail: {AS_ROOT}'
+        yield Check("isolation", "warn", text, "run Pilothouse as another user")
+    if loaded.config.isolation.kind == "container" and not places:
+        yield _check_container(loaded)
     jails = make_jails(ConfigHolder(loaded, lambda: loaded), _no_log)
     for place in places:
-        yield from _check_place(loaded, jails, place)
+        if not (support.problem and isolation_in(loaded, place).kind != "container"):
+            yield from _check_place(loaded, jails, place)
+
+
+def _check_limits(loaded: Loaded) -> Check:
+    """The limits of a workspace without settings of its own."""
+    bounds = bounds_of(Isolation("jail", limits=loaded.config.isolation.limits))
+    text, whole = describe_limits(bounds, find_bases(), is_root=os.geteuid() == 0)
+    return Check("limits", "ok" if whole else "warn", f"a jail has {text}", "" if whole else LIMITS_FIX)
+
+
+def _check_container(loaded: Loaded) -> Check:
+    runtime = find_runtime(isolation_in(loaded, "/").container)
+    if runtime.problem:
+        return Check("isolation", "broken", runtime.problem, INSTALL_RUNTIME)
+    return Check("isolation", "ok", CONTAINERS.format(program=runtime.program))
 
 
 def _jailed_places(loaded: Loaded) -> list[str]:
@@ -59,18 +77,15 @@ def _jailed_places(loaded: Loaded) -> list[str]:
     return [place for place in real if isolation_in(loaded, place).confines]
 
 
-def _wants_jail(loaded: Loaded, places: list[str]) -> bool:
-    """Tell whether something does not start without a jail."""
-    kinds = {loaded.config.isolation.kind, *(isolation_in(loaded, place).kind for place in places)}
-    return bool(kinds - {"none", "auto"})
-
-
 def _check_place(loaded: Loaded, jails: Jails, place: str) -> Iterator[Check]:
     if problem := jails.problem(place):
         state = "warn" if isolation_in(loaded, place).kind == "auto" else "broken"
         yield Check("isolation", state, problem, f"change isolation of {place}")
         return
     isolation = isolation_in(loaded, place)
+    if isolation.kind == "container":
+        program = find_runtime(isolation.container).program
+        yield Check("isolation", "ok", f"{place}: {CONTAINERS.format(program=program)}")
     shown = (place, *isolation.allow_read, *isolation.allow_write)
     absent = [
         folder

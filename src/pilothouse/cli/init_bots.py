@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from pilothouse.bootstrap.terminal_text import columns_of, say
 from pilothouse.cli.files import write_private
 from pilothouse.cli.init_file import ExistingConfig, token_variable
-from pilothouse.cli.qr_code import print_qr
+from pilothouse.cli.pair import print_qr
 from pilothouse.cli.question import ask_for, ask_yes
 from pilothouse.config import Paths
 from pilothouse.core.channel import BotIdentity

@@ -13,7 +13,7 @@ from typing import BinaryIO
 import click
 
 from pilothouse.channels.memory import MemoryChannel, visible_text
-from pilothouse.channels.steps import activity_label, status_line
+from pilothouse.channels.progress import activity_label, status_line
 from pilothouse.cli.errors import BROKEN
 from pilothouse.cli.table import cut, plain
 from pilothouse.core.engine import LineTranslator, MediaFound

@@ -15,7 +15,7 @@ import anyio
 import click
 
 from pilothouse.bootstrap.configuration import load_checked
-from pilothouse.channels.steps import activity_label
+from pilothouse.channels.progress import activity_label
 from pilothouse.cli.replay import printable, produced
 from pilothouse.cli.store import read_store
 from pilothouse.cli.table import cut, plain

@@ -20,6 +20,8 @@ from pilothouse.channels.rpc.events import AgentEvent, Final
 from pilothouse.channels.rpc.notifications import (
     AgentEventParams,
     RunStatusParams,
+    UiClipboardParams,
+    UiClipboardResult,
     UiConfirmParams,
     UiConfirmResult,
     UiPickParams,
@@ -62,6 +64,7 @@ class Handlers(Struct, frozen=True):
     confirm: Callable[[UiConfirmParams], Awaitable[UiConfirmResult]] | None = None
     pick: Callable[[UiPickParams], Awaitable[UiPickResult]] | None = None
     prompt: Callable[[UiPromptParams], Awaitable[UiPromptResult]] | None = None
+    clipboard_read: Callable[[UiClipboardParams], Awaitable[UiClipboardResult]] | None = None
 
 
 class _Error(Struct):
@@ -89,9 +92,12 @@ class Run:
         self.answer = ""
         self._client = client
         self._events: asyncio.Queue[AgentEvent | None] = asyncio.Queue(MOST_EVENTS)
+        self._is_over = False
 
     async def __aiter__(self) -> AsyncIterator[AgentEvent]:
-        while (event := await self._events.get()) is not None:
+        while (
+            not (self._is_over and self._events.empty()) and (event := await self._events.get()) is not None
+        ):
             if isinstance(event, Final):
                 self.answer = event.content
             yield event
@@ -120,6 +126,7 @@ class Client:
         self._runs: dict[str, Run] = {}
         self._dialogs: dict[Any, asyncio.Task[None]] = {}
         self._writing = asyncio.Lock()
+        self._has_left = False
         self.server: InitializeResult | None = None
 
     async def start(self, text: str, *, session_id: str | None = None, **params: Any) -> Run:
@@ -171,6 +178,8 @@ class Client:
     async def _write(self, frame: Mapping[str, Any]) -> None:
         assert self._process.stdin is not None
         async with self._writing:
+            if self._has_left:
+                raise ServerLeft("pilothouse rpc has ended.")
             try:
                 self._process.stdin.write(msgspec.json.encode(frame) + b"\n")
                 await self._process.stdin.drain()
@@ -187,12 +196,14 @@ class Client:
             await self._lose()
 
     async def _lose(self) -> None:
+        self._has_left = True
         for asked in self._waiting.values():
             if not asked.done():
                 asked.set_exception(ServerLeft("pilothouse rpc has ended."))
         for run in list(self._runs.values()):
             run.status, run.message = "error", "pilothouse rpc has ended."
-            with suppress(asyncio.QueueFull):
+            run._is_over = True
+            with suppress(asyncio.QueueFull):  # a full queue has no reader that waits
                 run._events.put_nowait(None)
 
     async def _take(self, frame: _Frame) -> None:
@@ -249,6 +260,8 @@ class Client:
                 return await asked.pick(msgspec.json.decode(frame.params, type=UiPickParams))
             case "ui.prompt.request" if asked.prompt:
                 return await asked.prompt(msgspec.json.decode(frame.params, type=UiPromptParams))
+            case "ui.clipboard.read" if asked.clipboard_read:
+                return await asked.clipboard_read(msgspec.json.decode(frame.params, type=UiClipboardParams))
             case _:
                 return None
 
@@ -276,7 +289,7 @@ async def open_client(
     handlers = handlers or Handlers()
     client = Client(process, handlers)
     reading = asyncio.create_task(client._read())
-    able = {f"supports_{name}": getattr(handlers, name) is not None for name in ("confirm", "pick", "prompt")}
+    able = {f"supports_{name}": getattr(handlers, name) is not None for name in Handlers.__struct_fields__}
     try:
         told = await client.call(
             "initialize",

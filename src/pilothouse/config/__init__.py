@@ -4,7 +4,7 @@ This package knows no adapter: the types of their sections are passed in with `M
 """
 
 from pilothouse.config.holder import ConfigHolder, Reloaded, may_reload, watch
-from pilothouse.config.layers import SECTIONS, Loaded, full_name, load
+from pilothouse.config.layers import Loaded, full_name, load
 from pilothouse.config.model import (
     ALWAYS_ON,
     AUTO,
@@ -24,6 +24,7 @@ from pilothouse.config.model import (
 )
 from pilothouse.config.paths import Paths, find_paths
 from pilothouse.config.problems import InvalidConfig, Problem
+from pilothouse.config.sections import SECTIONS
 from pilothouse.config.sources import read_env_names, read_toml
 from pilothouse.config.values import find_zone
 from pilothouse.config.workspace import (

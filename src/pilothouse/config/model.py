@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct, field
 
 from pilothouse.core.conversation import BusyPolicy, ThreadSessions
-from pilothouse.core.isolation import Kind, Network, WhenMissing
+from pilothouse.core.isolation import Container, Kind, Limits, Network, WhenMissing
 from pilothouse.core.mcp import McpServer
 from pilothouse.core.people import DESTRUCTIVE, ORDINARY, Approver, Approvers
 from pilothouse.core.policy import ApprovalMode
@@ -121,6 +121,8 @@ class IsolationSection(Struct, frozen=True):
     network: Network = "open"
     allow_hosts: tuple[Host, ...] = ()
     when_missing: WhenMissing = "refuse"
+    limits: Limits = Limits()
+    container: Container = Container()
 
 
 class LogSection(Struct, frozen=True):
@@ -152,6 +154,8 @@ class WorkspaceSection(Struct, frozen=True):
     allow_write: tuple[Folder, ...] = ()
     network: Network | None = None
     allow_hosts: tuple[Host, ...] = ()
+    limits: Limits = Limits()
+    container: Container = Container()
 
 
 class McpSection(Struct, frozen=True):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, reduce
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,20 +20,21 @@ from msgspec import Struct
 
 from pilothouse.config.decode import Reader
 from pilothouse.config.layers import Loaded
-from pilothouse.config.mcp import read_servers
 from pilothouse.config.model import McpSection
 from pilothouse.config.problems import InvalidConfig, Problem, nearest, show
+from pilothouse.config.sections import read_servers
 from pilothouse.config.sources import WORKSPACE_FILE, Leaf, flatten, read_toml
 from pilothouse.config.values import check_rules
 from pilothouse.core.conversation import BusyPolicy
-from pilothouse.core.isolation import Isolation, Kind, Network, tightened
+from pilothouse.core.isolation import Isolation, Kind, Limits, Network, overlaid, tightened
 from pilothouse.core.mcp import McpServer
 from pilothouse.core.policy import MODES, ApprovalMode, Rule, parse_rule
 
 WORKSPACE_FILE_NAME = ".pilothouse.toml"
 MAX_BYTES = 64_000
-NARROWING = ("rules", "approval_mode", "isolation", "network")
+NARROWING = ("rules", "approval_mode", "isolation", "network", "limits")
 """Preferences that only narrow, and are handled apart from the choices."""
+GLOBAL_FOLDER = "global"
 SERVERS = "mcp"
 SEARCH = "search"
 
@@ -53,6 +54,7 @@ WHY_NOT: Mapping[str, str] = {
             "allow_read",
             "allow_write",
             "allow_hosts",
+            "container",
             "engine_commands",
         ),
         _PERMISSION,
@@ -97,7 +99,8 @@ class Preferences(Struct, frozen=True):
     """The widest mode that the workspace accepts."""
     isolation: Kind | None = None
     network: Network | None = None
-    """Both count only where they are tighter than the operator's."""
+    limits: Limits = Limits()
+    """All three count only where they are tighter than the operator's."""
     mcp: McpSection = McpSection()
     """For a trusted folder only."""
 
@@ -255,6 +258,7 @@ class Narrowing(Struct, frozen=True):
     at_most: ApprovalMode = "full-access"
     isolation: Kind | None = None
     network: Network | None = None
+    limits: Limits = Limits()
 
 
 UNCHANGED = Narrowing()
@@ -279,7 +283,9 @@ def _read(folder: Path, *state: int) -> Narrowing:
     except InvalidConfig:
         return STRICTEST
     rules = tuple(map(parse_rule, wished.rules or ()))
-    return Narrowing(rules, wished.approval_mode or "full-access", wished.isolation, wished.network)
+    return Narrowing(
+        rules, wished.approval_mode or "full-access", wished.isolation, wished.network, wished.limits
+    )
 
 
 def isolation_in(loaded: Loaded, folder: str | Path) -> Isolation:
@@ -297,6 +303,22 @@ def isolation_in(loaded: Loaded, folder: str | Path) -> Isolation:
         networks[0] if networks else general.network,
         tuple(host for row in everything for host in row.allow_hosts),
         general.when_missing,
+        limits=reduce(overlaid, (row.limits for row in everything)),
+        container=reduce(overlaid, (row.container for row in everything)),
     )
     own = narrowing_of(Path(place))
-    return tightened(chosen, own.isolation, own.network)
+    found = tightened(chosen, own.isolation, own.network, own.limits)
+    return _with_paths(loaded, found) if found.kind == "container" else found
+
+
+def _with_paths(loaded: Loaded, isolation: Isolation) -> Isolation:
+    """Resolve the paths of a container; the folder that all agents share lies beside the configuration by default."""
+    container = isolation.container
+    shared = container.global_folder or str(loaded.paths.config_file.parent / GLOBAL_FOLDER)
+    placed = msgspec.structs.replace(
+        container,
+        runtime=os.path.expanduser(container.runtime),
+        rootfs=os.path.expanduser(container.rootfs),
+        global_folder=os.path.expanduser(shared),
+    )
+    return msgspec.structs.replace(isolation, container=placed)

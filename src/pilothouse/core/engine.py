@@ -54,6 +54,8 @@ class Brief(Struct, frozen=True):
     """The most this turn may cost, if a cap is set. Engines that can enforce a limit do."""
     settings_dir: str = ""
     """The owner's folder with files about this workspace, outside of it; empty if there is none."""
+    context_files: tuple[str, ...] = ()
+    """Files that belong to the system prompt, whatever the engine is configured with."""
     conversation_id: ConversationId = ConversationId("")
     turn_id: TurnId = TurnId("")
     wake: str = ""
@@ -208,7 +210,10 @@ class ModelCallRecord(Struct, frozen=True):
     input_tokens: int | None = None
     output_tokens: int | None = None
     cache_read_tokens: int | None = None
+    cache_write_tokens: int | None = None
     cost_usd: float | None = None
+    stop: str = ""
+    """Why the reply ended, in the words of the engine."""
     problem: str = ""
     """Empty for a whole reply."""
 
@@ -360,6 +365,8 @@ class EngineSpec(Struct, frozen=True):
     config: type[Struct]
     build: Callable[[Any, EngineHost], Engine]
     probe: Callable[[Any], EngineStatus]
+    probe_with: Callable[[Any, str], EngineStatus] | None = None
+    """As `probe`, for an engine that keeps keys or logins in its state folder, which is the second argument."""
     aliases: tuple[str, ...] = ()
     examine: Callable[[Any], str] | None = None
     """For `doctor`: a slower check than `probe`. Says why turns would not start, and the fix; empty if they would."""
@@ -390,6 +397,13 @@ class EngineSpec(Struct, frozen=True):
     `type` is this engine's id."""
     compact_line: str = ""
     """The message that makes a session compact its history; empty if there is none."""
+    tool_line: str = ""
+    """The first word of a message that calls one of the engine's tools; the tool's name and its input as a JSON object
+    follow. It counts only in a prompt with `engine_line` and `commands`. The call's output is the turn's answer. Empty if
+    the engine calls its tools for its model alone."""
+    log_out: Callable[[str], Sequence[str]] | None = None
+    """Removes the keys and logins that people gave in a chat from the engine's folder, and names what was removed. None if
+    the engine's program keeps its login itself."""
     is_found: Callable[[], bool] | None = None
     """For one of many ready-made engines: whether its program is here. One that is not is listed only if it has a section."""
 

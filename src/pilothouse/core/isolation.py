@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
 Kind = Literal["none", "auto", "jail", "container"]
 Network = Literal["open", "model", "none"]
@@ -26,6 +26,33 @@ def inside_user(user: int) -> int:
     return user or INSIDE_USER
 
 
+AtLeast16 = Annotated[int, Meta(ge=16, description="a whole number of at least 16")]
+AtLeast64 = Annotated[int, Meta(ge=64, description="a whole number of at least 64")]
+
+
+class Limits(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What everything in one jail may use together; open files count for each process. None is the default."""
+
+    processes: AtLeast16 | None = None
+    open_files: AtLeast64 | None = None
+    memory_mb: AtLeast64 | None = None
+
+
+NO_LIMITS = Limits()
+"""Nothing but the defaults."""
+
+
+class Container(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """How containers are made. Without an image and a root folder they show this machine's own system, read-only."""
+
+    runtime: str = ""
+    """`podman`, `docker`, or a path; empty for the one that is found."""
+    image: str = ""
+    rootfs: str = ""
+    global_folder: str = ""
+    """Shown as /workspace/global. Its CLAUDE.md is part of the system prompt."""
+
+
 class Isolation(Struct, frozen=True):
     """`allow_hosts` may be reached besides the model's when the network is "model". Paths are absolute."""
 
@@ -35,19 +62,38 @@ class Isolation(Struct, frozen=True):
     network: Network = "open"
     allow_hosts: tuple[str, ...] = ()
     when_missing: WhenMissing = "refuse"
+    limits: Limits = Limits()
+    own_limits: Limits = Limits()
+    """Of the workspace's own file: they count where they are lower."""
+    container: Container = Container()
 
     @property
     def confines(self) -> bool:
         return self.kind != "none"
 
 
-def tightened(isolation: Isolation, kind: Kind | None, network: Network | None) -> Isolation:
-    """Return the tighter of what the operator set and what a workspace's own file wishes."""
+def tightened(
+    isolation: Isolation, kind: Kind | None, network: Network | None, limits: Limits = NO_LIMITS
+) -> Isolation:
+    """Return the tighter of what the operator set and what a workspace's own file wishes. Where the file wishes more than the
+    operator set and that cannot be had, nothing is started: else it could trade a jail for nothing."""
+    tighter = max(isolation.kind, kind or "none", key=KINDS.index)
     return msgspec.structs.replace(
         isolation,
-        kind=max(isolation.kind, kind or "none", key=KINDS.index),
+        kind=tighter,
+        when_missing=isolation.when_missing if tighter == isolation.kind else "refuse",
         network=max(isolation.network, network or "open", key=NETWORKS.index),
+        own_limits=limits,
     )
+
+
+Table = TypeVar("Table", bound=Struct)
+
+
+def overlaid(under: Table, over: Table) -> Table:
+    """Return a table with the other one's values in place of its own, wherever those are set."""
+    names = [name for name in over.__struct_fields__ if getattr(over, name)]
+    return msgspec.structs.replace(under, **{name: getattr(over, name) for name in names})
 
 
 class HeldKey(Struct, frozen=True):

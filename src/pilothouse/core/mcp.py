@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import (
     AbstractAsyncContextManager,
     AbstractContextManager,
@@ -121,6 +121,19 @@ def for_engines(server: McpServer) -> dict[str, Any]:
     return {"command": argv[0], "args": argv[1:], "env": dict(server.env), **waits}
 
 
+def from_brief(given: Mapping[str, Any]) -> McpServer:
+    """Return the server of a table of `Brief.mcp_servers`."""
+    timeout_s = given.get("timeout", 3_600_000) / 1000
+    if "url" in given:
+        return McpServer(url=given["url"], headers=given.get("headers", {}), timeout_s=timeout_s)
+    return McpServer(
+        command=given["command"],
+        args=tuple(given.get("args", ())),
+        env=given.get("env", {}),
+        timeout_s=timeout_s,
+    )
+
+
 def program_of(server: McpServer) -> list[str]:
     """Return the command line of a program, which starts it in its folder."""
     argv = [server.command, *server.args]
@@ -167,6 +180,17 @@ class McpResult(Struct, frozen=True):
         return "\n".join(part.text for part in self.content if isinstance(part, McpText))
 
 
+class McpReply(Struct, frozen=True):
+    """A person's answer to a question of a server: `cancel` if nobody gave one. A form that is accepted has its fields."""
+
+    action: Literal["accept", "decline", "cancel"]
+    content: Mapping[str, Any] | None = None
+
+
+Elicit = Callable[[str, dict[str, Any]], Awaitable[McpReply]]
+"""Asks a person what a server asks: its id, and the parameters of `elicitation/create`."""
+
+
 class McpTools(Protocol):
     """The tools of the servers of one workspace. Servers connect in the background; none of these methods raises."""
 
@@ -180,8 +204,10 @@ class McpTools(Protocol):
         """Wait until no server is connecting, at most so long."""
         ...
 
-    async def call(self, name: str, arguments: Mapping[str, Any]) -> McpResult:
-        """Call a tool. Everything that goes wrong, also a server that died, is a result with `is_error`."""
+    async def call(self, name: str, arguments: Mapping[str, Any], elicit: Elicit | None = None) -> McpResult:
+        """Call a tool. Everything that goes wrong, also a server that died, is a result with `is_error`.
+
+        Questions of the server go to `elicit`, and are declined without it. Its timeout stands still meanwhile."""
         ...
 
 
@@ -191,7 +217,8 @@ class McpConnections(Protocol):
     def lease(
         self, workspace: str, *, trusted: bool, own: Mapping[str, Any]
     ) -> AbstractContextManager[McpTools]:
-        """Use the servers of a workspace. `own` is `Brief.mcp_servers`: only Pilothouse's own server is taken from it."""
+        """Use the servers of a workspace. `own` is `Brief.mcp_servers`: taken from it are Pilothouse's own server, and those
+        that an editor sent."""
         ...
 
 
@@ -219,7 +246,7 @@ class _NoServers:
 
     async def settle(self, within_s: float) -> None: ...
 
-    async def call(self, name: str, arguments: Mapping[str, Any]) -> McpResult:
+    async def call(self, name: str, arguments: Mapping[str, Any], elicit: Elicit | None = None) -> McpResult:
         return McpResult((McpText(f"There is no tool {name}."),), is_error=True)
 
     @contextmanager

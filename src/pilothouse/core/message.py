@@ -159,6 +159,8 @@ class InboundMessage(Struct, frozen=True):
     """Text of attached files, and names of refused ones. Only `text` can be edited or be a command."""
     alone: bool = False
     """Its sender waits for the answer to this alone: it is a turn by itself, and answers no open ask."""
+    engine_line: bool = False
+    """Its `file_text` is a line for the engine itself, made by the channel: a turn that goes on gets it again."""
     pieces: tuple[Piece, ...] = ()
     """What it was made of, where that is more than one message of the platform's; see `pieces.py`."""
     overheard: bool = False

@@ -124,7 +124,7 @@ class Tx(Protocol):
     nodes: Nodes
 
     def get_fact(self, key: str) -> str | None:
-        """Read a small durable fact. `core/facts.py` makes the keys of facts and tallies."""
+        """Read a small durable fact. `runtime/facts.py` makes the keys of facts and tallies."""
         ...
 
     def set_fact(self, key: str, value: str) -> None: ...

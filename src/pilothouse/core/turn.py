@@ -43,6 +43,9 @@ class Prompt(Struct, frozen=True):
     """Every author is an owner. Some engines accept certain prompts only then."""
     commands: bool = False
     """Typed by one owner alone, so the engine's own commands are allowed in it."""
+    engine_line: bool = False
+    """A line for the engine itself, such as a call of one of its tools: it says everything, so that a turn that goes on
+    gets it again, and never “Continue.”."""
     wake: str = ""
     """The id of the `Wake`, if the engine began this turn by itself."""
     chain: Chain | None = None

@@ -1,7 +1,7 @@
 """Files of an owner, or of a trusted workspace, that are given to a model as context.
 
     from a trusted workspace   SOUL.md IDENTITY.md USER.md TOOLS.md, and BOOTSTRAP.md in a first run
-    from the configuration     the base files, in their order
+    from the configuration     the base files, in their order, and the brief's context files
     for the conversation       one file
 
 Where `append_system_prompt` is set, it replaces the five of the workspace. Links that lead out of a workspace are not
@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
@@ -115,13 +115,20 @@ def _name(path: str) -> str:
 
 
 class ContextReader:
-    """`prompt_is_set` says that the configuration appends a system prompt, which replaces the workspace's files."""
+    """`prompt_is_set` says that the configuration appends a system prompt, which replaces the workspace's files.
+    `reads_itself` are names of files in a trusted workspace that the program reads without us."""
 
     def __init__(
-        self, state_dir: str, *, base_files: Sequence[str] = (), prompt_is_set: bool = False
+        self,
+        state_dir: str,
+        *,
+        base_files: Sequence[str] = (),
+        prompt_is_set: bool = False,
+        reads_itself: Collection[str] = (),
     ) -> None:
         self._base_files = tuple(os.path.expanduser(path) for path in base_files)
         self._prompt_is_set = prompt_is_set
+        self._reads_itself = reads_itself
         self._first_runs = Path(state_dir, _FIRST_RUNS)
 
     def gather(self, brief: Brief) -> Context:
@@ -131,11 +138,16 @@ class ContextReader:
             trusted=brief.trusted,
             first_run=self._is_first_run(brief),
             append_system_prompt=self._prompt_is_set,
-            base_files=self._base_files,
+            base_files=(*self._base_files, *self._context_files(brief)),
             conversation_file=conversation_file(brief),
         )
         own = os.path.realpath(brief.workspace)
         return gather_context(plan, lambda path: read_text(path, own if _is_in(path, brief) else ""))
+
+    def _context_files(self, brief: Brief) -> Iterator[str]:
+        for path in brief.context_files:
+            if not (_is_in(path, brief) and os.path.basename(path) in self._reads_itself):
+                yield path
 
     def end_first_run(self, brief: Brief) -> None:
         """Note that a turn with BOOTSTRAP.md completed. If that cannot be written, the next session gets it once more."""

@@ -20,24 +20,29 @@ import msgspec
 from msgspec import Struct
 
 from pilothouse.core.engine import ProcessStart
-from pilothouse.core.isolation import Isolation, Kind, Needs
+from pilothouse.core.isolation import Container, Isolation, Kind, Needs
 from pilothouse.isolation.canaries import is_proved
+from pilothouse.isolation.cgroup import Bases, enter_words, find_bases, open_group
 from pilothouse.isolation.choice import reason_for_none
+from pilothouse.isolation.contained import contain, container_name, note_container, remove_noted
+from pilothouse.isolation.container import Runtime
 from pilothouse.isolation.host_answers import AskPeople, HostAnswers
 from pilothouse.isolation.hosts import Target
 from pilothouse.isolation.keys import open_keys
+from pilothouse.isolation.limits import bounds_of, limiter_words
 from pilothouse.isolation.network import Wiring, open_network
 from pilothouse.isolation.profile import Mount, Profile, is_within, jail_arguments, refusal
 from pilothouse.isolation.repository import repository_mounts
+from pilothouse.isolation.runtime import find_runtime, remove_container
 from pilothouse.isolation.support import Support, find_support
 from pilothouse.isolation.system import is_system, program_mounts, system_mounts
 from pilothouse.isolation.uploads import uploads_folder, uploads_mounts
 from pilothouse.processes.errors import SpawnFailed, SpawnProblem
 
 NO_JAIL = "The workspace {workspace} wants isolation = {kind!r}, which cannot be had here, so nothing was started. {problem}"
-NO_CONTAINER = 'Containers are not built yet. Set isolation = "jail".'
 JAILED = "jailed, network: {network}"
 UNPROVED = "in a jail, not proved with this engine, network: {network}"
+CONTAINED = "in a container, not proved with this engine, network: {network}"
 NOT_ISOLATED = "NOT ISOLATED: {problem}"
 MAX_COPY_BYTES = 16_000_000
 HOME, NETWORK = "home", "network"
@@ -70,6 +75,8 @@ class Jails:
         places: Places,
         log: Callable[..., None],
         support: Callable[[], Support] = find_support,
+        runtime: Callable[[Container], Runtime] = find_runtime,
+        bases: Callable[[], Bases] = find_bases,
         user: int | None = None,
     ) -> None:
         self._settings = settings
@@ -78,6 +85,8 @@ class Jails:
         self._support = support
         self._user = os.geteuid() if user is None else user
         self._trusted: dict[str, bool] = {}
+        self._runtime = runtime
+        self._bases = bases
         self.ask_people: AskPeople = nobody
         """Asks about hosts; set once there is a gateway."""
 
@@ -102,7 +111,7 @@ class Jails:
     def confines(self, workspace: str, engine: str = "") -> bool:
         """Tell whether processes for this workspace get a jail."""
         isolation = self._isolation(workspace, engine)
-        return isolation.confines and not (self.problem(workspace) and isolation.when_missing == "open")
+        return isolation.confines and not (isolation.when_missing == "open" and self.problem(workspace))
 
     def holds(self, workspace: str, engine: str) -> bool:
         """Tell whether a proved jail without the machine's network is around this engine."""
@@ -123,10 +132,10 @@ class Jails:
         isolation = self._settings(workspace)
         if not isolation.confines:
             return ""
-        if isolation.kind == "container":
-            return NO_CONTAINER
-        real = os.path.realpath(workspace)
-        return refusal(real, self.places.home, self.places.hidden) or self._support().problem
+        found = refusal(os.path.realpath(workspace), self.places.home, self.places.hidden)
+        if found or isolation.kind != "container":
+            return found or self._support().problem
+        return self._runtime(isolation.container).problem
 
     def describe(self, workspace: str, engine: str) -> str:
         """Say how an engine is shut in there, as far as it was proved; empty if nobody wants it to be."""
@@ -137,6 +146,8 @@ class Jails:
             return ""
         if problem := self.problem(workspace):
             return NOT_ISOLATED.format(problem=problem) if isolation.when_missing == "open" else problem
+        if isolation.kind == "container":
+            return CONTAINED.format(network=isolation.network)
         words = JAILED if is_proved(engine) else UNPROVED
         return words.format(network=isolation.network)
 
@@ -147,19 +158,44 @@ class Jails:
         if not isolation.confines:
             yield start
             return
-        if problem := self.problem(start.workspace):
+        if problem := await anyio.to_thread.run_sync(self.problem, start.workspace):
             self._refuse(start, isolation, problem)
             yield start
             return
+        opened = self._open_container if isolation.kind == "container" else self._open_jail
         with open_scratch(self.places.scratch) as scratch:
             note = partial(self._note_refused, start)
             ask = HostAnswers(start.workspace, self.ask_people)
             async with (
-                open_keys(start, isolation.network) as told,
+                open_keys(start, isolation.network, hold=isolation.kind == "jail") as told,
                 open_network(isolation, told, scratch / NETWORK, note, ask) as wiring,
+                opened(told, isolation, scratch, wiring) as jailed,
             ):
-                make = partial(self._jailed, told, isolation, scratch / HOME, wiring)
-                yield await anyio.to_thread.run_sync(make)
+                yield jailed
+
+    @asynccontextmanager
+    async def _open_jail(
+        self, start: ProcessStart, isolation: Isolation, scratch: Path, wiring: Wiring
+    ) -> AsyncGenerator[ProcessStart, None]:
+        bounds, bases = bounds_of(isolation), self._bases()
+        with open_group(bases, bounds.memory_bytes, bounds.processes) as groups:
+            make = partial(self._jailed, start, isolation, scratch / HOME, wiring)
+            jailed = await anyio.to_thread.run_sync(make, (*limiter_words(bounds, bases),))
+            yield msgspec.structs.replace(jailed, argv=[*enter_words(groups), *jailed.argv])
+
+    @asynccontextmanager
+    async def _open_container(
+        self, start: ProcessStart, isolation: Isolation, scratch: Path, wiring: Wiring
+    ) -> AsyncGenerator[ProcessStart, None]:
+        runtime = self._runtime(isolation.container)
+        command = [runtime.program, *runtime.options]
+        note_container(scratch, command)
+        make = partial(self._contained, start, isolation, scratch, wiring, runtime)
+        try:
+            yield await anyio.to_thread.run_sync(make)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(remove_container, command, container_name(scratch))
 
     def _note_refused(self, start: ProcessStart, target: Target) -> None:
         self._log("isolation.host_refused", process=start.name, workspace=start.workspace, host=str(target))
@@ -172,8 +208,31 @@ class Jails:
         raise SpawnFailed(text, argv0=start.argv[0], cwd=start.cwd, reason=SpawnProblem.OTHER)
 
     def _jailed(
-        self, start: ProcessStart, isolation: Isolation, private_home: Path, wiring: Wiring
+        self,
+        start: ProcessStart,
+        isolation: Isolation,
+        private_home: Path,
+        wiring: Wiring,
+        limiter: tuple[str, ...],
     ) -> ProcessStart:
+        profile = self._profile(start, isolation, private_home, wiring)
+        limited = msgspec.structs.replace(profile, limiter=limiter)
+        argv = [self._support().program, *jail_arguments(limited, wiring.argv)]
+        environment = {**inside(start.environment), **wiring.environment}
+        return msgspec.structs.replace(start, argv=argv, environment=environment)
+
+    def _contained(
+        self, start: ProcessStart, isolation: Isolation, scratch: Path, wiring: Wiring, runtime: Runtime
+    ) -> ProcessStart:
+        profile = self._profile(start, isolation, scratch / HOME, wiring)
+        environment = {**inside(start.environment), **wiring.environment}
+        started = msgspec.structs.replace(start, argv=wiring.argv, environment=environment)
+        return contain(started, isolation, profile, scratch, runtime)
+
+    def _profile(
+        self, start: ProcessStart, isolation: Isolation, private_home: Path, wiring: Wiring
+    ) -> Profile:
+        """Raises `SpawnFailed` for a workspace that is not there."""
         home = start.environment.get("HOME") or self.places.home
         if not os.path.isdir(start.workspace):
             text = f"The workspace {start.workspace} does not exist. Create it, or choose another."
@@ -182,9 +241,7 @@ class Jails:
         copy_files(start.needs, home, private_home)
         for source in start.needs.mounts.values():
             os.makedirs(source, mode=0o700, exist_ok=True)
-        argv = [self._support().program, *jail_arguments(profile, wiring.argv)]
-        environment = {**inside(start.environment), **wiring.environment}
-        return msgspec.structs.replace(start, argv=argv, environment=environment)
+        return profile
 
 
 def make_profile(
@@ -231,7 +288,6 @@ def make_profile(
         cwd=start.cwd,
         shares_network=wiring.shares_network,
         is_root=os.geteuid() == 0,
-        limiter=shutil.which("prlimit") or "",
     )
 
 
@@ -287,4 +343,5 @@ def sweep_scratch(folder: str) -> None:
         for name in os.listdir(folder):
             pid = name.partition("-")[0]
             if pid.isdigit() and not os.path.exists(f"/proc/{pid}"):
+                remove_noted(Path(folder, name))
                 shutil.rmtree(Path(folder, name), ignore_errors=True)

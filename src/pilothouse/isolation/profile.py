@@ -52,9 +52,8 @@ class Profile(Struct, frozen=True):
     cwd: str = ""
     shares_network: bool = True
     is_root: bool = False
-    processes: int = 2048
-    limiter: str = ""
-    """The path of `prlimit`, if the system has it."""
+    limiter: tuple[str, ...] = ()
+    """Words before the program that limit what it may use."""
 
 
 def jail_arguments(profile: Profile, argv: Sequence[str]) -> list[str]:
@@ -69,9 +68,7 @@ def jail_arguments(profile: Profile, argv: Sequence[str]) -> list[str]:
     for mount in mounts(profile):
         words += mount.words()
     words += ["--chdir", profile.cwd or profile.workspace, "--"]
-    if profile.limiter:
-        words += [profile.limiter, "--core=0:0", f"--nproc={profile.processes}:{profile.processes}", "--"]
-    return [*words, *argv]
+    return [*words, *profile.limiter, *argv]
 
 
 def mounts(profile: Profile) -> list[Mount]:

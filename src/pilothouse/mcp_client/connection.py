@@ -18,13 +18,16 @@ from msgspec import Struct
 from pydantic import ValidationError
 
 from pilothouse import __version__
-from pilothouse.core.mcp import McpResult, McpServer, McpState, McpStatus, McpTool
-from pilothouse.mcp_client.elicitation import Elicit, answer_with
+from pilothouse.core.mcp import Elicit, McpResult, McpServer, McpState, McpStatus, McpTool
+from pilothouse.mcp_client.elicitation import Questions, RunningCall
 from pilothouse.mcp_client.result import error_result, read_result, read_tools
 from pilothouse.mcp_client.transport import Fault, Streams
 
 MOST_PAGES, MOST_TOOLS = 100, 500
 LATE = "It did not answer within {seconds:g} s."
+LATE_CALL = "The MCP server {id} did not answer within {seconds:g} s."
+LONGEST_S = 7 * 86_400.0
+"""The SDK's own limit of a call: ours stands still while a person is asked."""
 REFUSED = "It refused the request (HTTP {status})."
 NO_PROSE = "It does not speak MCP: it printed “{words}”."
 UNUSABLE = "The MCP server {id} cannot be used: {problem}"
@@ -50,14 +53,7 @@ class Named(Struct, frozen=True):
 
 
 class Connection:
-    def __init__(
-        self,
-        named: Named,
-        open_streams: Open,
-        log: Callable[..., None],
-        waits: Waits,
-        elicit: Elicit | None = None,
-    ) -> None:
+    def __init__(self, named: Named, open_streams: Open, log: Callable[..., None], waits: Waits) -> None:
         self.named = named
         self.state: McpState = "connecting"
         self.problem = ""
@@ -66,7 +62,7 @@ class Connection:
         self._open = open_streams
         self._log = log
         self._waits = waits
-        self._elicit = elicit
+        self._questions = Questions(named.id)
         self._client: Client | None = None
         self._fault = Fault()
         self._wanted = anyio.Event()
@@ -109,7 +105,7 @@ class Connection:
             self._log("mcp.disconnected", server=self.named.id, state=self.state, problem=self.problem)
             self._settled.set()
 
-    async def call(self, tool: str, arguments: Mapping[str, Any]) -> McpResult:
+    async def call(self, tool: str, arguments: Mapping[str, Any], elicit: Elicit | None = None) -> McpResult:
         """Call a tool, after connecting again if need be. All failures are results."""
         self.want()
         with anyio.move_on_after(self._waits.connect_s):
@@ -119,23 +115,21 @@ class Connection:
             problem = self.problem or LATE.format(seconds=self._waits.connect_s)
             return error_result(UNUSABLE.format(id=self.named.id, problem=problem))
         seconds = self.named.server.timeout_s
+        running = RunningCall(elicit, seconds)
         try:
-            with anyio.fail_after(seconds + 1):
+            with running.limit, self._questions.of(running):
                 return read_result(
-                    await client.call_tool(tool, dict(arguments), read_timeout_seconds=seconds)
+                    await client.call_tool(tool, dict(arguments), read_timeout_seconds=LONGEST_S)
                 )
-        except TimeoutError:
-            return error_result(UNUSABLE.format(id=self.named.id, problem=LATE.format(seconds=seconds)))
         except Exception as error:  # noqa: BLE001 - one tool call
             return self._failed_call(error, fault)
+        return error_result(LATE_CALL.format(id=self.named.id, seconds=seconds))
 
     def _failed_call(self, error: Exception, fault: Fault) -> McpResult:
         if isinstance(error, ValidationError):
             return error_result(NO_RESULT.format(id=self.named.id))
         if isinstance(error, MCPError) and not fault.ended.is_set() and fault.status < 400:
-            late = error.code == types.REQUEST_TIMEOUT
-            text = LATE.format(seconds=self.named.server.timeout_s) if late else str(error)
-            return error_result(f"The MCP server {self.named.id} answered with an error: {text}")
+            return error_result(f"The MCP server {self.named.id} answered with an error: {error}")
         problem = self._explain(error, fault)
         fault.note(problem)
         return error_result(UNUSABLE.format(id=self.named.id, problem=problem))
@@ -146,7 +140,7 @@ class Connection:
             read_timeout_seconds=self._waits.request_s,
             client_info=types.Implementation(name="pilothouse", version=__version__),
             message_handler=self._hear,
-            elicitation_callback=answer_with(self.named.id, self._elicit) if self._elicit else None,
+            elicitation_callback=self._questions.answer,
         )
         with anyio.fail_after(self._waits.connect_s) as limit:
             async with client:

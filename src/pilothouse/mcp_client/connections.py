@@ -17,9 +17,17 @@ from msgspec import Struct
 
 from pilothouse.core.call import OWN_SERVER
 from pilothouse.core.engine import NODE_MARKER, ProcessStart
-from pilothouse.core.mcp import McpResult, McpServer, McpStatus, McpTool, McpTools, program_of
+from pilothouse.core.mcp import (
+    Elicit,
+    McpResult,
+    McpServer,
+    McpStatus,
+    McpTool,
+    McpTools,
+    from_brief,
+    program_of,
+)
 from pilothouse.mcp_client.connection import Connection, Named, Waits
-from pilothouse.mcp_client.elicitation import Elicit
 from pilothouse.mcp_client.login_file import LoginFile
 from pilothouse.mcp_client.oauth import Authorize, OAuth
 from pilothouse.mcp_client.quiet import quiet
@@ -31,7 +39,9 @@ IDLE_S = 600.0
 """A connection without a lease is kept so long."""
 NO_TOOL = "There is no tool {name}. Its server may have ended, or have another name for it."
 
-Key = tuple[str, str]
+CLIENT = "the editor"
+"""The source of servers that came with a session."""
+Key = tuple[str, ...]
 
 
 class McpEnvironment(Struct, frozen=True):
@@ -48,8 +58,6 @@ class McpEnvironment(Struct, frozen=True):
     """The folder of the logins; without one, no server is logged in to."""
     authorize: Authorize | None = None
     """A person who can log in at once. Without one, a server that wants a login is `auth_required`."""
-    elicit: Elicit | None = None
-    """A person who answers questions of servers. Without one, servers are told that they cannot ask."""
 
 
 class _Kept:
@@ -69,13 +77,10 @@ class Connections:
 
     @contextmanager
     def lease(self, workspace: str, *, trusted: bool, own: Mapping[str, Any]) -> Iterator[McpTools]:
-        named = [
-            Named(id, server, source) for id, (server, source) in self._env.find(workspace, trusted).items()
-        ]
-        if OWN_SERVER in own:
-            given = own[OWN_SERVER]
-            server = McpServer(url=given["url"], headers=given["headers"], timeout_s=3600)
-            named.append(Named(OWN_SERVER, server, ""))
+        found = self._env.find(workspace, trusted)
+        sent = [id for id in own if id not in found or not found[id][0].enabled]
+        named = [Named(id, server, source) for id, (server, source) in found.items() if id not in sent]
+        named += [Named(id, from_brief(own[id]), "" if id == OWN_SERVER else CLIENT) for id in sent]
         kept = {one.id: self._take(one, workspace, trusted) for one in named if one.server.enabled}
         try:
             yield _Leased(named, {id: one.connection for id, one in kept.items()})
@@ -85,13 +90,15 @@ class Connections:
 
     def _take(self, named: Named, workspace: str, trusted: bool) -> _Kept:
         key = (named.id, workspace if named.server.transport == "stdio" else "")
+        if named.source == CLIENT:  # two editors may send different servers under one name
+            key = (*key, repr(named.server))
         kept = self._kept.get(key)
         if kept is None or kept.connection.named != named:
             if kept is not None:
                 kept.scope.cancel()
             open_streams = partial(self._open, named, workspace, trusted)
             env = self._env
-            kept = self._kept[key] = _Kept(Connection(named, open_streams, env.log, env.waits, env.elicit))
+            kept = self._kept[key] = _Kept(Connection(named, open_streams, env.log, env.waits))
             self._tasks.start_soon(self._run, key, kept)
         else:
             kept.connection.want()
@@ -164,14 +171,14 @@ class _Leased:
             for one in self._connections.values():
                 await one.settle()
 
-    async def call(self, name: str, arguments: Mapping[str, Any]) -> McpResult:
+    async def call(self, name: str, arguments: Mapping[str, Any], elicit: Elicit | None = None) -> McpResult:
         for connection in self._connections.values():
             for tool in connection.tools:
                 if tool.name == name:
-                    return await connection.call(tool.tool, arguments)
+                    return await connection.call(tool.tool, arguments, elicit)
         server = name.removeprefix("mcp__").partition("__")[0]
         if (ended := self._connections.get(server)) is not None and ended.state != "ready":
-            return await ended.call(name.removeprefix(f"mcp__{server}__"), arguments)
+            return await ended.call(name.removeprefix(f"mcp__{server}__"), arguments, elicit)
         return error_result(NO_TOOL.format(name=name))
 
 

@@ -20,7 +20,6 @@ from msgspec import Struct
 
 from pilothouse.core.ask import Ask, AskRow, Decision
 from pilothouse.core.channel import Channel, Receipt, serves
-from pilothouse.core.facts import DECLINED, PAIR_TRIES, PAIRING, REFUSED_STRANGERS, load_fact, save_fact
 from pilothouse.core.ids import AskId, ChannelId, IdMaker, MessageId, UserId
 from pilothouse.core.message import Address, Author, Content, InboundMessage, conversation_id
 from pilothouse.core.people import OWNERS, Authority, Grant, People, Role, at_least
@@ -31,6 +30,7 @@ from pilothouse.runtime.asks.settle import lapse
 from pilothouse.runtime.asks.show import places_of, raise_ask
 from pilothouse.runtime.audit import record
 from pilothouse.runtime.conversations.places import ensure_place, message_key
+from pilothouse.runtime.facts import DECLINED, PAIR_TRIES, PAIRING, REFUSED_STRANGERS, load_fact, save_fact
 from pilothouse.runtime.outbox import reply_key, say
 from pilothouse.runtime.roles import approver_chats, note_author, role_of
 from pilothouse.runtime.settings import Settings

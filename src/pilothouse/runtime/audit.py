@@ -14,12 +14,12 @@ import msgspec
 from msgspec import Struct
 
 from pilothouse.core.ask import Ask, AskRow, hash_payload
-from pilothouse.core.facts import CONFIGURED_ROLES
 from pilothouse.core.message import clean_text
 from pilothouse.core.people import People
 from pilothouse.core.policy import Ruling
 from pilothouse.core.store import Tx
 from pilothouse.core.turn import Turn
+from pilothouse.runtime.facts import CONFIGURED_ROLES
 
 APP = "pilothouse"
 """The actor where no person acted."""

@@ -21,7 +21,7 @@ from pilothouse.core.people import OWNERS, Authority
 from pilothouse.core.store import Tx
 from pilothouse.core.text import first_line
 from pilothouse.runtime.channel_status import SILENT_AFTER_S, HealthNote, health_of, note_health
-from pilothouse.runtime.delivery.retry import resend_now
+from pilothouse.runtime.delivery.undelivered import resend_now
 from pilothouse.runtime.outbox import alert_key, is_alert, is_unsent, say
 from pilothouse.runtime.ports import OUTBOX, Ports
 from pilothouse.runtime.roles import approver_chats
@@ -134,7 +134,7 @@ class ChannelMonitor:
             return told
 
         try:
-            self._noted[id] = await ports.store.write(unit)
+            self._noted[id] = after = await ports.store.write(unit)
         except Fenced:
             raise
         except StoreError as error:
@@ -145,7 +145,8 @@ class ChannelMonitor:
                 ("channel.in_trouble", "error") if noted.trouble else ("channel.well_again", "info")
             )
             ports.log(event, level=level, channel=id, text=noted.trouble)
-        ports.signals.poke(OUTBOX)
+        if is_over or after.told_at != (before.told_at if before else 0.0):
+            ports.signals.poke(OUTBOX)
 
     def _tell(self, tx: Tx, id: ChannelId, last: HealthNote | None, noted: HealthNote) -> HealthNote:
         """Tell the owners what they do not know yet. Recovery is told at once, a change of trouble only now and then."""

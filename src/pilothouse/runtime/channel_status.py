@@ -9,10 +9,10 @@ from __future__ import annotations
 import msgspec
 from msgspec import Struct
 
-from pilothouse.core.facts import HEALTH, REMOVAL, SERVED, load_fact, save_fact
 from pilothouse.core.ids import ChannelId, ConversationId
 from pilothouse.core.store import Tx
 from pilothouse.core.text import span
+from pilothouse.runtime.facts import HEALTH, REMOVAL, SERVED, load_fact, save_fact
 
 SILENT_AFTER_S = 300.0
 """A channel that was silent for this long counts as in trouble, even if it reports none."""

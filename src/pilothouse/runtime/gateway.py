@@ -18,8 +18,16 @@ from pilothouse.core.clock import until_next
 from pilothouse.core.errors import Fenced, RoleHeld, StoreError, find_fenced, main_error
 from pilothouse.core.ids import ChannelId, ConversationId
 from pilothouse.core.store import NodeInfo, Role
+from pilothouse.runtime.admission import JOIN, settle_join
+from pilothouse.runtime.agent_calls.agents import AGENT_MESSAGE, settle_agent_message
+from pilothouse.runtime.agent_calls.groups import AGENT_GROUP_ASK, settle_group
+from pilothouse.runtime.agent_calls.hosts import HOST_ASK, settle_host
+from pilothouse.runtime.agent_calls.questions import AGENT_QUESTION, settle_question
 from pilothouse.runtime.asks.deadlines import Expiry, Reminders
+from pilothouse.runtime.asks.settle import REASON, settle_reason
+from pilothouse.runtime.budget.hold import BUDGET, settle_budget
 from pilothouse.runtime.channel_health import ChannelMonitor
+from pilothouse.runtime.commands.mode import MODE, settle_mode
 from pilothouse.runtime.delivery.deliver import Delivery
 from pilothouse.runtime.delivery.live import LiveViews
 from pilothouse.runtime.delivery.typing_indicator import ViewCalls
@@ -27,9 +35,11 @@ from pilothouse.runtime.desk import GatewayDesk
 from pilothouse.runtime.engines import EngineHost
 from pilothouse.runtime.maintenance import AuditWriter, prune_forever
 from pilothouse.runtime.node import Membership
-from pilothouse.runtime.ports import Ports
+from pilothouse.runtime.ports import Ports, Topics
 from pilothouse.runtime.roles import note_attendance
+from pilothouse.runtime.schedules.runs import PAUSE, settle_pause
 from pilothouse.runtime.schedules.scheduler import Scheduler
+from pilothouse.runtime.schedules.script import SCRIPT, settle_script
 from pilothouse.runtime.transcripts.archive import Archive
 from pilothouse.runtime.turns.dispatch import Dispatch
 
@@ -38,6 +48,19 @@ LOOK_AGAIN_S = 30.0
 """Time after which every task looks at the store again, in case it missed a signal."""
 REACT_EVERY_S = 0.02
 """Bounds how often commits of other processes wake the tasks of this one."""
+TOPICS: Topics = {
+    REASON: settle_reason,
+    JOIN: settle_join,
+    BUDGET: settle_budget,
+    MODE: settle_mode,
+    PAUSE: settle_pause,
+    SCRIPT: settle_script,
+    AGENT_QUESTION: settle_question,
+    AGENT_MESSAGE: settle_agent_message,
+    AGENT_GROUP_ASK: settle_group,
+    HOST_ASK: settle_host,
+}
+"""What answers to our own asks do: the function runs in the transaction that settles the ask. An ask that expired is a "deny"."""
 
 
 class Gateway:

@@ -29,10 +29,10 @@ from pilothouse.core.lane import LaneDesk, NoLanes
 from pilothouse.core.mcp import McpDesk, NoMcpDesk
 from pilothouse.core.message import Attachment
 from pilothouse.core.policy import AskAlways, Classify, Policy, all_destructive
-from pilothouse.core.preview import LookAtFile, not_looked_at
 from pilothouse.core.store import NodeInfo, Store, Tx
 from pilothouse.runtime.audit import Trail
 from pilothouse.runtime.engine_report import EngineReport
+from pilothouse.runtime.preview import LookAtFile, not_looked_at
 from pilothouse.runtime.settings import Settings
 
 INBOX = "inbox"
@@ -216,8 +216,8 @@ class Ports(Struct, kw_only=True, eq=False):
     `redact` removes known secrets from a text that is about to be shown in a chat.
     `append_file` cuts a transcript's file in a workspace to a size, appends to it and returns its new size; None if it is
     smaller. With size 0 it replaces the file. `remove_file` deletes one.
-    `mcp_servers` returns the configured MCP servers of a workspace, as `Brief.mcp_servers` has them; `preferences` the
-    tables of its file. `mcp` reports on those servers, and logs in to them. `lanes` makes worktrees for agents.
+    `mcp_servers` returns the configured MCP servers of a workspace, as `Brief.mcp_servers` has them; `client_servers`
+    those that an editor sent with a session; `preferences` the tables of the workspace's file. `mcp` reports on those servers, and logs in to them. `lanes` makes worktrees for agents.
     `read_file` reads a file below a folder, up to a limit: its relative path and content, or a reason why not.
     """
 
@@ -241,6 +241,7 @@ class Ports(Struct, kw_only=True, eq=False):
     append_file: Callable[[str, str, int, bytes], Awaitable[int | None]] = _no_append
     remove_file: Callable[[str, str], Awaitable[None]] = _no_removal
     mcp_servers: Callable[[str, bool], Awaitable[Mapping[str, Any]]] = _no_servers
+    client_servers: Callable[[ConversationId], Mapping[str, Any]] = lambda _id: {}
     preferences: Callable[[str, bool], Awaitable[Mapping[str, Any]]] = _no_servers
     mcp: McpDesk = field(default_factory=NoMcpDesk)
     lanes: LaneDesk = field(default_factory=NoLanes)

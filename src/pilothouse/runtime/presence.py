@@ -9,7 +9,6 @@ from __future__ import annotations
 import msgspec
 
 from pilothouse.core.conversation import Conversation
-from pilothouse.core.facts import ADDED, MOVED, save_fact
 from pilothouse.core.ids import ConversationId, IdMaker, MessageId
 from pilothouse.core.message import Address, Content, Presence, conversation_id, parent_id
 from pilothouse.core.people import OWNERS, Authority
@@ -28,6 +27,7 @@ from pilothouse.runtime.conversations.places import (
     place_id,
 )
 from pilothouse.runtime.delivery.undelivered import drop_message
+from pilothouse.runtime.facts import ADDED, MOVED, save_fact
 from pilothouse.runtime.outbox import say
 from pilothouse.runtime.roles import approver_chats, may
 from pilothouse.runtime.settings import Settings

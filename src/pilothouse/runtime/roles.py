@@ -8,13 +8,13 @@ from __future__ import annotations
 import msgspec
 
 from pilothouse.core.conversation import Conversation
-from pilothouse.core.facts import ATTENDED, NAME, PRIVATE_CHAT
 from pilothouse.core.ids import ConversationId, Epoch, UserId
 from pilothouse.core.message import Author
 from pilothouse.core.people import Authority, People, Role, allows, may_say_yes
 from pilothouse.core.schedule import split_task_place
 from pilothouse.core.store import Tx
 from pilothouse.core.text import first_line
+from pilothouse.runtime.facts import ATTENDED, NAME, PRIVATE_CHAT
 
 MAX_CHATS = 20
 """The most private chats that show one ask."""

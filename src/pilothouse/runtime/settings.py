@@ -28,6 +28,10 @@ def no_isolation(workspace: str, engine: EngineId) -> str:
     return ""
 
 
+def no_context_files(workspace: str, trusted: bool) -> tuple[str, ...]:
+    return ()
+
+
 def any_mode(workspace: str) -> ApprovalMode:
     return "full-access"
 
@@ -85,6 +89,8 @@ class Settings(Struct, frozen=True):
     """Says how an engine is shut in in a workspace; empty if it is not meant to be."""
     note_trust: Callable[[str, bool, bool], None] = ignore_trust
     """Hears, before each turn, whether a resolved folder is trusted, and whether its owner chose a jail for it."""
+    context_files_in: Callable[[str, bool], tuple[str, ...]] = no_context_files
+    """The files that belong to the system prompt in a workspace, which is trusted or not."""
     max_turns_at_once: int = 32
     max_attempts: int = 3
     max_message_chars: int = 200_000

@@ -19,9 +19,9 @@ from msgspec import Struct
 
 from pilothouse.core.engine import TrustedFile
 from pilothouse.core.errors import ConfigError
-from pilothouse.core.facts import TRUST, TRUST_JAIL, TRUSTED_CONTENT, load_fact, save_fact
 from pilothouse.core.store import Tx
 from pilothouse.runtime.audit import APP, record
+from pilothouse.runtime.facts import TRUST, TRUST_JAIL, TRUSTED_CONTENT, load_fact, save_fact
 from pilothouse.runtime.trust_files import MAX_FILES, Change, TrustedContent, compare, read_content
 
 if TYPE_CHECKING:

@@ -102,7 +102,7 @@ class LogSuite(StoreSuite):
                 if not rows:
                     await anext(changes)
 
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             async with anyio.create_task_group() as group:
                 group.start_soon(follow)
                 for number in range(50):

@@ -255,7 +255,7 @@ class WakeSuite(StoreSuite):
         first, second = store.changes(), store.changes()
         await store.write(lambda tx: tx.set_fact("k", "v"))
         await store.write(lambda tx: tx.set_fact("k", "w"))
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             await anext(first)
             await anext(second)
 
@@ -278,14 +278,14 @@ class WakeSuite(StoreSuite):
     async def test_subscribers_end_with_the_store(self, open_store: OpenStore) -> None:
         async with open_store() as store:
             changes = store.changes()
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             assert [change async for change in changes] == []
 
     async def test_another_process_is_woken_too(self, open_store: OpenStore, store: Store) -> None:
         async with open_store() as other:
             changes = other.changes()
             await store.write(lambda tx: put(tx.inbox, "m1"))
-            with anyio.fail_after(10):
+            with anyio.fail_after(60):
                 await anext(changes)
             await other.write(add_places)
             assert await other.read(lambda tx: tx.inbox.unfinished(C1))
@@ -300,5 +300,5 @@ class WakeSuite(StoreSuite):
         assert scope.cancelled_caught
         async with open_store() as other:
             await other.write(lambda tx: tx.set_fact("k", "w"))
-            with anyio.fail_after(10):
+            with anyio.fail_after(60):
                 await anext(changes)

@@ -54,7 +54,7 @@ class Line:
         return [fields for name, fields in self.logged if name == event]
 
     async def until(self, seen: Callable[[], object]) -> None:
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             while not seen():
                 await anyio.sleep(0.01)
 

@@ -13,7 +13,7 @@ from tests.channels.discord.server.gateway import DISPATCH, HELLO, IDENTIFY
 from tests.channels.discord.server.running import Server
 from tests.channels.discord.server.world import Answer, Json
 
-DEADLINE_S = 40
+DEADLINE_S = 100
 ZLIB_END = b"\x00\x00\xff\xff"
 
 

@@ -161,7 +161,7 @@ async def test_commands_that_could_not_be_registered_are_registered_later(
     server.faults.refuse(COMMANDS, 403, 50001, "Missing Access", times=2)
     async with open_line(server, tmp_path, menu=MENU, clock=clock) as line:
         await line.until(lambda: "applications.commands" in line.channel.health().trouble)
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             while not line.told("discord.commands_registered"):
                 await clock.advance(5)
                 await anyio.sleep(0.01)

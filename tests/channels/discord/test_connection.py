@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
-import anyio
 import anyio.to_thread
 import pytest
 from tests.channels.discord.gateway_house import config_for

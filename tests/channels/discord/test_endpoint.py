@@ -6,8 +6,8 @@ import yarl
 from discord.gateway import DiscordWebSocket
 from discord.http import Route
 
+from pilothouse.channels.discord.client import point_at
 from pilothouse.channels.discord.config import DiscordConfig
-from pilothouse.channels.discord.endpoint import point_at
 
 
 def test_discord_py_still_has_the_attributes_that_point_it_at_a_server() -> None:

@@ -23,7 +23,7 @@ NOTES = File("notes.txt", b"use oak\n")
 
 
 async def until_queued(house: GatewayHouse, where: ConversationId, *texts: str) -> None:
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         while True:
             rows = await house.rig.store.read(lambda tx: tx.inbox.waiting(where))
             if [msgspec.json.decode(row.body, type=InboundMessage).text for row in rows] == list(texts):

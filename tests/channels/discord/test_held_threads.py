@@ -10,7 +10,7 @@ from tests.channels.discord.gateway_house import GatewayHouse, config_for, open_
 from tests.channels.discord.server.running import Server
 
 from pilothouse.channels.discord.addresses import DISCORD
-from pilothouse.channels.discord.dedicated import DedicatedChannel
+from pilothouse.channels.discord.channel import DedicatedChannel
 from pilothouse.core.ids import ConversationId
 from pilothouse.core.message import Address, Content
 from pilothouse.core.store import Tx

@@ -42,7 +42,7 @@ async def hear_one(
 
 
 async def pass_time_until_heard(line: Line, clock: FakeClock, text: str) -> None:
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         while text not in line.texts:
             await clock.advance(61)
             await anyio.sleep(0.01)

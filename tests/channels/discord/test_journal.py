@@ -53,7 +53,7 @@ class House:
         self.kept_when_passed.append(self.path.read_bytes() if self.path.exists() else b"")
 
     async def until(self, count: int) -> None:
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             while len(self.passed) < count:
                 await anyio.sleep(0.005)
 
@@ -68,7 +68,7 @@ async def test_work_is_kept_before_it_is_passed_on_and_dropped_once_it_is_done(t
         assert all(b"TYPING" not in kept for kept in house.kept_when_passed)
         for one in house.passed:
             house.incoming.done(one.key)
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             while house.path.exists():
                 await anyio.sleep(0.005)
         tasks.cancel_scope.cancel()
@@ -96,7 +96,7 @@ async def test_what_was_not_done_is_there_again_after_a_restart_until_it_is(tmp_
         assert path.exists()
         for one in left:
             again.incoming.done(one.key)
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             while path.exists():
                 await anyio.sleep(0.005)
         tasks.cancel_scope.cancel()
@@ -138,7 +138,7 @@ async def test_a_disk_that_takes_nothing_is_waited_for(tmp_path: Path) -> None:
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(house.incoming.run)
         house.incoming.hear(event(1))
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             while "discord.journal_not_written" not in house.logged:
                 await anyio.sleep(0.005)
         assert house.passed == []

@@ -10,7 +10,7 @@ import pytest
 from tests.channels.discord.server.cdn import File
 from tests.channels.discord.server.running import Server
 
-DEADLINE_S = 50
+DEADLINE_S = 100
 
 pytestmark = pytest.mark.slow
 

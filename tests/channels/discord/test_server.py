@@ -15,7 +15,7 @@ from tests.channels.discord.server.limits import bucket
 from tests.channels.discord.server.running import Server
 from tests.channels.discord.server.world import Post
 
-DEADLINE_S = 50
+DEADLINE_S = 100
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[3]

@@ -114,7 +114,7 @@ async def test_what_waits_in_a_server_is_dropped_with_that_of_its_threads_until_
             return await house.rig.store.read(unit)
 
         async def until_state(*wanted: tuple[int, str]) -> None:
-            with anyio.fail_after(30):
+            with anyio.fail_after(60):
                 while await state() != list(wanted):
                     await anyio.sleep(0.01)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pilothouse.channels.discord.connection import Setback, Setbacks
-from pilothouse.channels.outage import LOUD_S
+from pilothouse.channels.skeleton import LOUD_S
 from pilothouse.testing.clock import FakeClock
 
 DAY_S = 86_400.0

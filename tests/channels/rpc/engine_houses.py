@@ -38,6 +38,7 @@ steps = [ { say = "Done." } ]
 class House(Struct, frozen=True):
     home: Path
     environ: dict[str, str]
+    model: native_model.ScriptedModel | None = None
 
 
 @contextmanager
@@ -51,7 +52,7 @@ def open_house(engine: str, home: Path) -> Iterator[House]:
                 _configure(
                     home, "native", f'provider = "anthropic"\nmodel = "scripted"\nbase_url = "{model.url}"\n'
                 )
-                yield House(home, {"ANTHROPIC_API_KEY": "no-key-at-all"})
+                yield House(home, {"ANTHROPIC_API_KEY": "no-key-at-all"}, model)
         case _:
             with claude_api.open_api(_claude) as api:
                 names = 'environment = ["ANTHROPIC_*", "CLAUDE_CODE_*", "DISABLE_*"]\n'

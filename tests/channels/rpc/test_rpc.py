@@ -36,8 +36,14 @@ RULES = {
     "R18": "a client that leaves ends its process, and --on-disconnect cancel stops its runs",
     "R19": "the theme is kept, and the approval mode is picked before the first run",
     "R20": "skills and AGENTS.md of the folder are found",
+    "R21": "a tool of the engine is called by the same rules as for its model",
+    "R22": "a logout removes kept keys after a confirm",
+    "R23": "each model call of a run is told once, then the sums",
+    "R25": "ids and parameters of every JSON kind, half frames, deep ones and those of the full 64 MB are answered",
+    "R24": "a clipboard is read only if the client can, and the person agrees",
 }
-TESTED: set[str] = set()
+TESTED: set[str] = {"R21", "R22", "R23"}
+"""Those of `test_native.py`; the others are added by `rule`."""
 Test = TypeVar("Test", bound=Callable[..., object])
 
 
@@ -92,6 +98,42 @@ def test_a_client_must_introduce_itself_and_bad_frames_are_answered(home: Path) 
         for id in ("text", 7, -1.5):
             client.send("session.list", {}, id)
             assert client.until(lambda frame, id=id: frame.get("id") == id)["result"]["sessions"] == []
+
+
+@rule("R25")
+def test_frames_of_every_shape_are_answered_and_the_next_one_works(client: Client) -> None:
+    def answer_to(frame: bytes) -> Frame:
+        client.write(frame + b"\n")
+        return client.until(lambda frame: "method" not in frame)
+
+    def request(rest: str) -> Frame:
+        return answer_to(f'{{"jsonrpc":"2.0",{rest}}}'.encode())
+
+    listing = '"method":"session.list"'
+    for id in ('"a"', "7", "-1.5", "1e3", "null", '""', '"\\u00e9"', "123456789012345678901234567890"):
+        told = request(f'"id":{id},{listing}')
+        assert told["id"] == json.loads(id) and told["result"]["sessions"] == []
+    for id in ("true", "false", "[1]", '{"a":1}'):
+        told = request(f'"id":{id},{listing}')
+        assert (told["id"], code(told)) == (None, -32600)
+    for params in ("[]", "7", '"x"', "true", '{"limit":"x"}', '{"scope":"none"}', '{"limit":1e999}'):
+        assert code(request(f'"id":1,{listing},"params":{params}')) in (-32602, -32700)
+    assert request(f'"id":1,{listing},"params":null')["result"]["sessions"] == []
+    assert code(request('"id":1,"method":7')) == -32600
+    assert code(request('"id":1')) == -32600
+    assert code(answer_to(b'{"id":1,"method":"session.list"}')) == -32600
+    assert code(answer_to(b'{"jsonrpc":"2.0","id":1,"method":"\xff"}')) == -32700
+    deep = "[" * 100_000
+    assert code(request(f'"id":1,{listing},"params":{{"limit":{deep}{deep.replace("[", "]")}}}')) <= -32600
+    head, tail = b'{"jsonrpc":"2.0","id":"big","method":"session.list","params":{"pad":"', b'"}}'
+    told = answer_to(head + b"x" * (MAX_FRAME_BYTES - len(head) - len(tail)) + tail)
+    assert told["id"] == "big" and told["result"]["sessions"] == []
+    half = b'{"jsonrpc":"2.0","id":"half",'
+    client.write(half)
+    client.write(b'"method":"session.list"}\n' + half)
+    assert client.until(lambda frame: frame.get("id") == "half")["result"]["sessions"] == []
+    client.close()
+    assert client.program.wait(60) == 0
 
 
 @rule("R03", "R04", "R05", "R10", "R15")
@@ -252,6 +294,32 @@ def test_requests_about_the_folder(home: Path) -> None:
         assert client.contents(run["run_id"], "final")[0].startswith("heard: look")
 
 
+@rule("R24")
+def test_the_clipboard_is_asked_for_and_checked(client: Client) -> None:
+    asking = {"type": "clipboard"}
+
+    def start(*parts: object) -> Frame:
+        return client.call("run.start", input={"type": "parts", "parts": parts})
+
+    assert code(start(asking)) == -32602
+    client.initialize(supports_clipboard_read=True)
+    png = {"type": "image", "media_type": "image/png", "data_url": "data:image/png;base64,iVBORw0KGgo="}
+    held = [{"type": "text", "text": "pasted words", "bytes": 12}, png]
+    client.answers["ui.clipboard.read"] = {"ok": True, "items": held}
+    run = start({"type": "text", "text": "see:"}, asking)["result"]
+    client.end_of(run["run_id"])
+    assert client.contents(run["run_id"], "final")[0].startswith("heard: see:\npasted words")
+    assert code(start({**asking, "formats": ["text/plain"]})) == -32000
+    for answer, wanted in (
+        ({"ok": False, "cancelled": True}, -32003),
+        ({"ok": False, "error": "no display"}, -32000),
+        ({"ok": True}, -32000),
+        ({"items": "x"}, -32000),
+    ):
+        client.answers["ui.clipboard.read"] = answer
+        assert code(start(asking)) == wanted
+
+
 @rule("R17", "R18")
 def test_a_client_that_stops_reading_loses_nothing_and_one_that_leaves_is_not_missed(tmp_path: Path) -> None:
     tools = ", ".join(f'{{ tool = "read", title = "{n}", output = "{"x" * 1000}" }}' for n in range(400))
@@ -268,7 +336,7 @@ def test_a_client_that_stops_reading_loses_nothing_and_one_that_leaves_is_not_mi
         assert client.end_of(run["run_id"]) == "completed"
         assert [seq for seq, _ in client.events(run["run_id"])] == list(range(4 * 400 + 1))
         figures = next(frame["params"] for frame in client.frames if frame.get("method") == "run.diagnostics")
-        assert figures["events"] == 4 * 400 + 1 and figures["kind"] == "run_summary"
+        assert figures["summary"]["events"] == 4 * 400 + 1 and figures["kind"] == "run_summary"
         client.start("wait")
         client.until(lambda frame: frame.get("method") == "agent.event")
         client.close()

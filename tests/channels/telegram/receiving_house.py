@@ -145,7 +145,7 @@ class House:
 
     async def until(self, seen: Callable[[], object], step_s: float = 0.0) -> None:
         """Waits for it; with a step, time passes meanwhile."""
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             while not seen():
                 if step_s:
                     await self.clock.advance(step_s)

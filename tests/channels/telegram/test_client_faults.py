@@ -114,7 +114,7 @@ async def test_a_second_poller_ends_the_first_one(client: BotClient, server: Ser
         results.append(await client.get_updates(0, timeout_s=50))
         ended.set()
 
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(poll)
             await server.world.until(lambda: server.polls.waiting)
@@ -239,7 +239,7 @@ async def test_an_answer_without_end_is_cut_off(client: BotClient, server: Serve
 async def test_a_slow_answer_is_waited_for_and_can_be_given_up(client: BotClient, server: Server) -> None:
     ada = server.person()
     slow = server.faults.hold("sendMessage", times=2)
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(send_message, client, ada.id, "given up")
             await slow.arrived.wait()

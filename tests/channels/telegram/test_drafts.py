@@ -26,7 +26,7 @@ HOUR_S = 3600.0
 
 async def pass_until(clock: FakeClock, seen: Callable[[], object]) -> None:
     """Waits for it, while time passes."""
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         while not seen():
             await clock.advance(0.5)
             await anyio.sleep(0.005)
@@ -34,7 +34,7 @@ async def pass_until(clock: FakeClock, seen: Callable[[], object]) -> None:
 
 async def pass_slowly_until(clock: FakeClock, seen: Callable[[], object]) -> None:
     """Time passes only once nothing came of it for a while: whoever was on the network meanwhile sleeps from now on."""
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         while not seen():
             with anyio.move_on_after(1):
                 while not seen():

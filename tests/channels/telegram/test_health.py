@@ -13,7 +13,7 @@ from tests.channels.telegram.rival import conflicts, rival
 from tests.channels.telegram.server.running import Server
 from tests.channels.telegram.test_troubles import Alone, alone
 
-from pilothouse.channels.outage import LONGEST_S, LOUD_S
+from pilothouse.channels.skeleton import LONGEST_S, LOUD_S
 from pilothouse.channels.telegram.client import CALM_S, LOUD_AFTER, OTHER_HOOK, OTHER_POLLER, Backoff
 from pilothouse.channels.telegram.config import TelegramConfig, WebhookConfig
 from pilothouse.channels.telegram.content import TELEGRAM

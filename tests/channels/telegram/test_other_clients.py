@@ -47,7 +47,7 @@ async def open_bot(server: Server) -> AsyncIterator[Any]:
 
 async def test_a_bot_on_python_telegram_bot_talks_shows_buttons_and_moves_files(server: Server) -> None:
     ada = server.person()
-    with anyio.fail_after(40):
+    with anyio.fail_after(60):
         async with open_bot(server) as app:
             ada.say("hello")
             await server.world.until(lambda: server.world.texts(ada.id) == ["hello"])

@@ -51,7 +51,7 @@ class Alone:
         self.logged.append((event, fields))
 
     async def until(self, seen: Any, step_s: float = 0.0) -> None:
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             while not seen():
                 if step_s:
                     await self.clock.advance(step_s)

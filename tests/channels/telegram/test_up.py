@@ -23,7 +23,7 @@ from tests.forked import Forked, run
 
 from pilothouse.channels.telegram.content import TELEGRAM
 from pilothouse.cli.init_bots import QUESTIONS, SKIP
-from pilothouse.cli.qr_code import render_qr
+from pilothouse.cli.pair import render_qr
 from pilothouse.core.store import NodeInfo, Tx
 from pilothouse.runtime.channel_status import HealthNote, note_health
 from pilothouse.stores.sqlite import STORE

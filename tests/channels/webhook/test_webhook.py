@@ -71,14 +71,14 @@ async def call(
         if cut:
             await stream.send_eof()
         heard = b""
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             while b"\r\n\r\n" not in heard:
                 heard += await stream.receive()
         top, _, rest = heard.partition(b"\r\n\r\n")
         length = int(
             next(line[16:] for line in top.split(b"\r\n") if line.lower().startswith(b"content-length"))
         )
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             while len(rest) < length:
                 rest += await stream.receive()
     return int(top.split()[1]), json.loads(rest) if rest else None

@@ -31,7 +31,7 @@ from pilothouse.testing.policy import FixedPolicy
 
 MARK = "HOUSE_UNDER_TEST"  # not PILOTHOUSE_…: the gateway keeps those to itself
 KEY = "sk-ant-no-key-at-all"
-WITHIN_S = 50.0
+WITHIN_S = 100.0
 
 Reaction = Callable[[EngineEvent], Awaitable[object] | None]
 

@@ -32,7 +32,7 @@ from pilothouse.core.ids import EngineId
 pytestmark = pytest.mark.slow
 
 CLAUDE = EngineId("claude")
-WITHIN_S = 40.0
+WITHIN_S = 100.0
 
 
 @asynccontextmanager

@@ -19,7 +19,7 @@ from pilothouse.runtime.asks.rules import WorkspaceRules
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 CLAUDE = EngineId("claude")
-WITHIN_S = 50.0
+WITHIN_S = 100.0
 
 
 async def until_answers(rig: Rig, count: int) -> None:

@@ -98,7 +98,7 @@ async def test_a_tool_is_told_before_it_has_ended(tmp_path: Path) -> None:
                 return session.interrupt() if isinstance(event, ToolStarted) else None
 
             events = await read_prompt(session, owner(), stop)
-            with anyio.fail_after(20):
+            with anyio.fail_after(60):
                 while rig.pids():
                     await anyio.sleep(0.05)
     assert end_of(events).outcome == "cancelled"
@@ -187,7 +187,7 @@ async def test_leaving_in_the_middle_leaves_no_process(tmp_path: Path) -> None:
         rig = text_rig(tmp_path, api, session_scanning=True)
         async with rig.engine() as engine:
             async with engine.open(rig.brief(**FULL)) as session:
-                with anyio.fail_after(40):
+                with anyio.fail_after(60):
                     async for event in session.run(owner()):
                         if isinstance(event, ToolStarted):
                             break

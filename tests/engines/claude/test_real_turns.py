@@ -95,7 +95,7 @@ async def test_an_interrupt_ends_a_command_and_its_children_within_three_seconds
 
             async def stop() -> None:
                 nonlocal at
-                with anyio.fail_after(20):
+                with anyio.fail_after(60):
                     while not sleepers(rig):
                         await anyio.sleep(0.05)
                 at = anyio.current_time()
@@ -390,7 +390,7 @@ async def test_a_process_that_dies_in_the_middle_of_a_deed_ends_honestly(tmp_pat
         async with rig.engine() as engine, engine.open(rig.brief(**FULL)) as session:
 
             async def kill() -> None:
-                with anyio.fail_after(20):
+                with anyio.fail_after(60):
                     while not sleepers(rig):
                         await anyio.sleep(0.05)
                 os.kill(next(pid for pid in rig.pids() if is_leader(pid)), 9)

@@ -55,7 +55,7 @@ async def woken(folder: Path, *, stands_still: threading.Event | None = None) ->
             async with engine.open(rig.brief(**FULL)) as session:
                 resume = end_of(await read(session)).resume
             assert resume is not None
-            with anyio.fail_after(30):
+            with anyio.fail_after(60):
                 wake = await anext(engine.wakes())
             yield Woken(rig, engine, wake, resume)
     assert rig.leftovers() == []
@@ -99,7 +99,7 @@ async def test_of_a_process_that_died_what_it_said_is_still_to_be_had(tmp_path: 
     async with woken(tmp_path, stands_still=stuck) as one:
         for pid in one.rig.pids():
             os.kill(pid, 9)
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             while one.rig.pids():
                 await anyio.sleep(0.02)
         events = await one.take(wake=one.wake.id)

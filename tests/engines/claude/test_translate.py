@@ -24,7 +24,7 @@ from tests.engines.claude.wire_samples import (
     user,
 )
 
-from pilothouse.channels.steps import activity_label
+from pilothouse.channels.progress import activity_label
 from pilothouse.core.ask import AskKind
 from pilothouse.core.engine import MediaFound
 from pilothouse.core.event import (

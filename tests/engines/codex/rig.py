@@ -26,7 +26,7 @@ from pilothouse.policy.paths import Filesystem
 from pilothouse.testing.hosts import MemoryBlobs, running_processes
 from pilothouse.testing.policy import FixedPolicy
 
-WITHIN_S = 50.0
+WITHIN_S = 100.0
 
 SETTINGS = """
 model = "{model}"

@@ -108,7 +108,7 @@ async def test_leaving_before_a_turn_has_begun_stops_it_and_spares_the_server(tm
                     await read(session, "slow start")
 
             tasks.start_soon(begin)
-            with anyio.fail_after(30):
+            with anyio.fail_after(60):
                 while not scripted.log.exists() or not scripted.sent("turn/start"):
                     await anyio.sleep(0.01)
             tasks.cancel_scope.cancel()
@@ -176,7 +176,7 @@ async def test_a_request_without_a_turn_is_declined_at_once(tmp_path: Path) -> N
     scripted = Scripted(tmp_path)
     async with session_of(scripted) as session:
         await read(session, "ask after the end")
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             while not scripted.replies():
                 await anyio.sleep(0.01)
     assert scripted.replies() == [{"id": 99, "result": {"decision": "decline"}}]
@@ -243,7 +243,7 @@ async def test_another_client_answers_an_ask_first_and_its_own_turn_wakes_the_se
             wakes = engine.wakes()
             said = {"threadId": THREAD, "input": [{"type": "text", "text": "From a terminal"}]}
             await client.send(json.dumps({"id": 1, "method": "turn/start", "params": said}))
-            with anyio.fail_after(20):
+            with anyio.fail_after(60):
                 wake = await anext(wakes)
         assert wake.session_id == "one"
         again = msgspec.structs.replace(scripted.brief(), resume=token, wake=wake.id)

@@ -34,7 +34,7 @@ def schema(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         str(folder),
     ]
     environment = {"HOME": str(folder), "CODEX_HOME": str(folder), "PATH": "/usr/bin:/bin"}
-    subprocess.run(words, env=environment, check=True, capture_output=True, timeout=50)
+    subprocess.run(words, env=environment, check=True, capture_output=True, timeout=100)
     return {path.stem: json.loads(path.read_text()) for path in folder.glob("*.json")}
 
 

@@ -82,7 +82,7 @@ async def test_a_thread_of_a_terminal_is_watched_while_it_goes_on(tmp_path: Path
         assert await anyio.to_thread.run_sync(find, "00000000-0000-7000-8000-000000000000") == []
         seen: list[Any] = []
         async with log.open() as added, anyio.create_task_group() as tasks:
-            with anyio.fail_after(40):
+            with anyio.fail_after(60):
                 async for steps in added:
                     if not seen:
                         tasks.start_soon(run, "resume", log.where, "bananas")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -40,6 +41,8 @@ class Reply(NamedTuple):
     page: str = ""
     """Send this page instead."""
     tokens: int = 10
+    pause_s: float = 0.0
+    """Between two events of the stream."""
 
 
 class Request(NamedTuple):
@@ -160,8 +163,11 @@ class _Handler(BaseHTTPRequestHandler):
             return
         self._begin(reply, "text/event-stream; charset=utf-8", None)
         stream = render(request.path, reply, self._numbered(reply.calls))
-        self.wfile.write(stream[: reply.cut] if reply.cut is not None else stream)
-        self.wfile.flush()
+        stream = stream[: reply.cut] if reply.cut is not None else stream
+        for portion in stream.splitlines(keepends=True) if reply.pause_s else [stream]:
+            self.wfile.write(portion)
+            self.wfile.flush()
+            time.sleep(reply.pause_s)
         if reply.stalls:
             self.scripted.closing.wait(LONGEST_S)
 

@@ -10,8 +10,10 @@ import pytest
 from pilothouse.core.ask import Ask, hash_payload
 from pilothouse.core.ids import AskId
 from pilothouse.core.policy import ApprovalMode, Ruling, Site
+from pilothouse.core.turn import Prompt
 from pilothouse.engines.native.agents_files import find_root, folders_between, read_agents
 from pilothouse.engines.native.calls import call_of
+from pilothouse.engines.native.session import read_tool_line
 from pilothouse.policy.decide import PolicyEnv, decide
 
 NASTY = (
@@ -156,3 +158,18 @@ def test_instructions_have_bounds(tmp_path: Path) -> None:
         (place / "AGENTS.md").write_text("x" * 60_000)
     kept = read_agents(root, str(deep))
     assert sum(len(file.text) for file in kept) <= 256 * 1024
+
+
+def test_only_a_line_that_a_channel_made_for_an_owner_calls_a_tool() -> None:
+    line = '/tool bash {"command": "id"}'
+    use = read_tool_line(Prompt(line, engine_line=True, commands=True))
+    assert use is not None and (use.name, use.input) == ("bash", {"command": "id"})
+    for prompt in (
+        Prompt(line, commands=True),
+        Prompt(line, engine_line=True),
+        Prompt(line),
+        Prompt("/compact", engine_line=True, commands=True),
+    ):
+        assert read_tool_line(prompt) is None
+    broken = read_tool_line(Prompt("/tool bash [1]", engine_line=True, commands=True))
+    assert broken is not None and broken.broken == "[1]"

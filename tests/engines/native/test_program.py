@@ -15,6 +15,8 @@ from tests.engines.native.model import Call, Reply, Request, open_model
 from tests.engines.native.pairs import unpaired
 from tests.forked import Forked, run
 
+from pilothouse.engines.native.key_file import Kept, KeyFile
+
 NOW = "mcp__pilothouse__list_tasks"
 
 
@@ -119,3 +121,16 @@ def test_without_a_key_a_chat_that_cannot_ask_says_what_is_missing(tmp_path: Pat
 def test_calls_of_a_turn_that_does_not_exist_are_an_error(tmp_path: Path, words: list[str]) -> None:
     done = Home(tmp_path, "").pilothouse(*words)
     assert "Traceback" not in done.stdout + done.stderr
+
+
+def test_a_key_that_was_given_in_a_chat_is_seen_by_engines(tmp_path: Path) -> None:
+    home = Home(tmp_path, "")
+    assert "has no API key" in home.pilothouse("engines").stdout
+    state = tmp_path / "state" / "engines" / "native"
+    KeyFile(str(state)).change(
+        lambda _: Kept(keys={"openai": "no-key-at-all"}, provider="openai", model="gpt-5.4")
+    )
+    told = home.pilothouse("engines").stdout
+    assert "openai/gpt-5.4" in told
+    assert "has no API key" not in told
+    assert "no-key-at-all" not in told

@@ -9,7 +9,7 @@ from tests.engines.native.conftest import MakeRig
 from tests.engines.native.model import Reply
 from tests.engines.native.rig import end_of
 
-from pilothouse.bootstrap.preferences import preferences_for_engines
+from pilothouse.bootstrap.assembly import preferences_for_engines
 from pilothouse.core.event import Notice
 from pilothouse.core.secret import Secret
 from pilothouse.engines.native.config import NativeConfig, SearchConfig

@@ -173,7 +173,7 @@ async def a_session_is_watched_by_another_process(stage: Stage) -> None:
         assert log.used_at > 1e9
         seen: list[Any] = []
         async with log.open() as added, anyio.create_task_group() as tasks:
-            with anyio.fail_after(50):
+            with anyio.fail_after(60):
                 async for steps in added:
                     if not seen:
                         tasks.start_soon(read, session, "bananas")
@@ -393,7 +393,7 @@ async def a_stopped_command_leaves_no_process(stage: Stage) -> None:
     async with stage.engine.open(stage.rig.brief()) as session, anyio.create_task_group() as tasks:
 
         async def stop_later() -> None:
-            with anyio.fail_after(20):
+            with anyio.fail_after(60):
                 while len(sleeps(stage.rig)) < 2:
                     await anyio.sleep(0.05)
             await session.interrupt()
@@ -402,7 +402,7 @@ async def a_stopped_command_leaves_no_process(stage: Stage) -> None:
             session, when=lambda e: tasks.start_soon(stop_later) if isinstance(e, ToolStarted) else None
         )
         assert end_of(events).outcome == "cancelled"
-        with anyio.fail_after(5):
+        with anyio.fail_after(60):
             while sleeps(stage.rig):
                 await anyio.sleep(0.05)
         stage.script(begin("Once upon a time"))

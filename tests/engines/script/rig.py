@@ -21,7 +21,7 @@ from pilothouse.engines.script.engine import ScriptEngine
 from pilothouse.testing.hosts import MemoryBlobs
 
 MARK = "PILOTHOUSE_TEST_MARK"
-WITHIN_S = 40.0
+WITHIN_S = 100.0
 
 
 class Rig:

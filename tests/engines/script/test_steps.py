@@ -260,7 +260,7 @@ async def test_tokens_count_the_turns_that_ended(rig: Rig) -> None:
 async def test_an_interrupt_is_heard_within_a_step(rig: Rig, step: dict[str, Any]) -> None:
     async with rig.engine([{"notice": "go"}, step]) as engine, engine.open(rig.brief()) as session:
         stop = session.interrupt
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             events = await read(session, when=lambda event: stop() if isinstance(event, Notice) else None)
     assert end_of(events).outcome == "cancelled"
     assert sum(isinstance(e, ToolStarted) for e in events) == sum(isinstance(e, ToolFinished) for e in events)

@@ -90,7 +90,7 @@ async def test_a_program_that_does_not_keep_the_protocol_is_told_apart(
     rig: Rig, source: str, kind: str, words: str, open_s: float
 ) -> None:
     async with rig.engine(command=python(rig, source), open_s=open_s, stop_grace_s=2.0) as engine:
-        with anyio.fail_after(30), pytest.raises(EngineError, match=words) as caught:
+        with anyio.fail_after(60), pytest.raises(EngineError, match=words) as caught:
             async with engine.open(rig.brief()):
                 pass
         assert caught.value.failure.kind == kind

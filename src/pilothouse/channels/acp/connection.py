@@ -7,7 +7,7 @@ the last update of its turn.
 from __future__ import annotations
 
 import base64
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
 import anyio
@@ -27,8 +27,7 @@ from pilothouse.channels.acp.wire import (
     TextBlock,
     UpdateParams,
 )
-from pilothouse.channels.client_images import IMAGE_TYPES
-from pilothouse.channels.client_runs import ClientRuns, End, ShownAsks, Waiting
+from pilothouse.channels.client_runs import IMAGE_TYPES, ClientRuns, End, ShownAsks, Waiting
 from pilothouse.channels.session_feed import Run, SessionFeed
 from pilothouse.channels.stdio_frames import FrameWriter
 from pilothouse.channels.stdio_server import RequestError
@@ -38,6 +37,7 @@ from pilothouse.core.conversation import Conversation
 from pilothouse.core.errors import PilothouseError
 from pilothouse.core.event import AskChanged, Asked, MediaProduced, TurnEnded
 from pilothouse.core.ids import AskId, ChannelId, ConversationId
+from pilothouse.core.mcp import McpServer
 from pilothouse.core.message import Address, Attachment, Author, conversation_id
 
 ACP = ChannelId("acp")
@@ -47,12 +47,14 @@ Feed = SessionFeed[TurnUpdates]
 
 class AcpSetup(Struct, frozen=True):
     """What the command gives the channel. `bind` binds a session's conversation to a folder; `pick_mode` stores the
-    approval mode that a person chose for a folder, and returns why it cannot; empty if it did."""
+    approval mode that a person chose for a folder, and returns why it cannot; empty if it did. `keep_servers` makes a
+    session use the editor's MCP servers."""
 
     author: Author
     version: str
     bind: Callable[[Address, Path], Awaitable[None]]
     pick_mode: Callable[[Path, str], Awaitable[str]]
+    keep_servers: Callable[[ConversationId, Mapping[str, McpServer]], Awaitable[None]]
     new_id: Callable[[], str]
 
 
@@ -175,7 +177,7 @@ class Connection:
                 place = AskPlace(feed.session_id, run.turn_id, run.id, run.state.call_of(ask))
                 self.asks.show(ask, place)
             case AskChanged(ask_id=id):
-                self.asks.close(id)
+                await self.asks.close(id)
             case TurnEnded():
                 self._end(feed, run, row.event)
             case _:

@@ -28,8 +28,7 @@ from pilothouse.channels.acp.wire import (
 from pilothouse.channels.stdio_frames import FrameWriter
 from pilothouse.channels.stdio_server import ClientRequests, ReplyFailed
 from pilothouse.core.ask import Ask, Decision, input_of
-from pilothouse.core.ask_view import ask_lines, rule_offered
-from pilothouse.core.ask_words import describe_offer, headline, subject
+from pilothouse.core.ask_view import ask_lines, describe_offer, headline, rule_offered, subject
 from pilothouse.core.event import ToolCall
 from pilothouse.core.ids import TurnId
 

@@ -10,8 +10,7 @@ from pilothouse.channels.acp.wire import (
     ResourceLink,
     TextBlock,
 )
-from pilothouse.channels.client_images import keep_image
-from pilothouse.channels.client_runs import Said
+from pilothouse.channels.client_runs import Said, keep_image
 from pilothouse.channels.stdio_server import INVALID_PARAMS, RequestError
 from pilothouse.core.engine import Blobs
 from pilothouse.core.message import Attachment

@@ -15,6 +15,7 @@ import anyio
 from msgspec import Struct
 
 from pilothouse.channels.acp.connection import ACP, AcpSetup, Connection, OpenSession, Prompt
+from pilothouse.channels.acp.mcp_servers import read_servers
 from pilothouse.channels.acp.options import (
     modes_of,
     options_of,
@@ -69,6 +70,7 @@ from pilothouse.core.channel import ChannelHost, Desk, LoggedEvent
 from pilothouse.core.errors import PilothouseError, TryLater
 from pilothouse.core.event import MediaProduced
 from pilothouse.core.ids import AskId, ConversationId
+from pilothouse.core.mcp import McpServer
 from pilothouse.core.message import Address, Part, conversation_id
 from pilothouse.core.text import first_line
 
@@ -98,16 +100,19 @@ def _folder(cwd: str) -> Path:
     return folder.resolve()
 
 
-def _note_servers(client: Connection, params: NewSessionParams | OpenSessionParams) -> None:
-    if names := [server.name for server in params.mcp_servers]:
-        client.host.log("acp.mcp_servers_ignored", level="warning", servers=names)
+async def _keep_servers(client: Connection, address: Address, servers: Mapping[str, McpServer]) -> None:
+    """Use the editor's MCP servers in a session. Other people write to those of chat platforms: there they never count."""
+    if address.channel in LOCAL:
+        await client.setup.keep_servers(conversation_id(address), servers)
+    elif servers:
+        client.host.log("acp.mcp_servers_ignored", level="warning", servers=list(servers))
 
 
 async def new_session(client: Connection, params: NewSessionParams, respond: Respond) -> None:
-    folder = _folder(params.cwd)
-    _note_servers(client, params)
+    folder, servers = _folder(params.cwd), read_servers(params.mcp_servers)
     address = Address(ACP, str(folder), client.setup.new_id())
     await client.setup.bind(address, folder)
+    await _keep_servers(client, address, servers)
     session = await client.open(address, folder)
     state = await modes_of(client, session), await options_of(client, session)
     await respond(NewSession(session.feed.session_id, *state))
@@ -116,9 +121,9 @@ async def new_session(client: Connection, params: NewSessionParams, respond: Res
 
 async def _open(client: Connection, params: OpenSessionParams) -> OpenSession:
     """Open a stored session. It stays in its own folder, whichever one the client names."""
-    folder = _folder(params.cwd)
-    _note_servers(client, params)
+    folder, servers = _folder(params.cwd), read_servers(params.mcp_servers)
     known = await client.find(params.session_id)
+    await _keep_servers(client, known.address, servers)
     return await client.open(known.address, Path(known.workspace) if known.workspace else folder)
 
 
@@ -166,6 +171,7 @@ async def close_session(client: Connection, params: SessionParams, respond: Resp
     for prompt in list(session.prompts):
         await prompt.done.wait()
     client.close(session)
+    await _keep_servers(client, session.feed.address, {})
     await respond(Nothing())
 
 

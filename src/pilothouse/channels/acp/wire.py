@@ -73,19 +73,32 @@ class InitializeParams(Wire, frozen=True):
 # Requests of the client.
 
 
-class McpServer(Wire, frozen=True):
-    name: str = ""
+class NamedValue(Wire, frozen=True):
+    name: str
+    value: str
+
+
+class McpEntry(Wire, frozen=True):
+    """An MCP server: a program, or an address. One without a `type` is a program."""
+
+    name: str
+    type: str = "stdio"
+    command: str = ""
+    args: tuple[str, ...] = ()
+    env: tuple[NamedValue, ...] = ()
+    url: str = ""
+    headers: tuple[NamedValue, ...] = ()
 
 
 class NewSessionParams(Wire, frozen=True):
     cwd: str
-    mcp_servers: tuple[McpServer, ...] = ()
+    mcp_servers: tuple[McpEntry, ...] = ()
 
 
 class OpenSessionParams(Wire, frozen=True):
     session_id: str
     cwd: str
-    mcp_servers: tuple[McpServer, ...] = ()
+    mcp_servers: tuple[McpEntry, ...] = ()
 
 
 class ListSessionsParams(Wire, frozen=True):
@@ -182,6 +195,7 @@ class AgentAbilities(Struct, frozen=True, rename="camel"):
     prompt_capabilities: dict[str, bool] = field(
         default_factory=lambda: {"image": True, "audio": False, "embeddedContext": True}
     )
+    mcp_capabilities: dict[str, bool] = field(default_factory=lambda: {"http": True, "sse": False})
     session_capabilities: SessionAbilities = SessionAbilities()
 
 

@@ -5,10 +5,10 @@ Memory holds only caches: the servers, and which message shows the progress of w
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import anyio
-from anyio.abc import TaskGroup
 
 from pilothouse.channels.discord.addresses import DISCORD, target_of
 from pilothouse.channels.discord.attachments import Downloads, make_fetch
@@ -24,16 +24,14 @@ from pilothouse.channels.discord.rest import Calls
 from pilothouse.channels.discord.sender import Sender
 from pilothouse.channels.discord.servers import Places
 from pilothouse.channels.discord.wire import Channel, read
-from pilothouse.channels.progress_message import ProgressMessages
+from pilothouse.channels.progress import ProgressMessages
+from pilothouse.channels.skeleton import Connected
 from pilothouse.core.channel import ChannelHealth, ChannelHost, Desk
-from pilothouse.core.errors import DeliveryError, Rejected, TryLater, Unconfirmed
-from pilothouse.core.ids import ChannelId, TurnId
-from pilothouse.core.message import Address, Content, MessageRef, Part
+from pilothouse.core.errors import Rejected, Unconfirmed
+from pilothouse.core.ids import ChannelId, ConversationId, TurnId
+from pilothouse.core.message import Address, Content, MessageRef, Part, conversation_id
 from pilothouse.core.view import TurnView
 
-OPENING_S = 5.0
-TELLS = 16
-"""How many words that nothing depends on may wait to be said."""
 SHOWN = 1000
 """Progress messages whose turn we remember."""
 
@@ -49,37 +47,33 @@ class DiscordChannel:
         self._host = host
         self._places = Places()
         self._downloads = Downloads(host.blobs, make_fetch(config.cdn_base))
-        self._sender: Sender | None = None
-        self._opened = anyio.Event()
+        self._connected = Connected[Sender](
+            DISCORD, host, lambda sender, to, *said: sender.tell(target_of(to), *said)
+        )
         self._receiver: Receiver | None = None
-        self._telling = 0
-        self._standing = ProgressMessages()
+        self._progress = ProgressMessages()
         self._turns: dict[str, TurnId] = {}
         self._nonces: dict[TurnId, str] = {}
         """Nonces of unconfirmed progress messages: sent again with the same nonce, Discord returns the same message."""
 
     async def run(self, desk: Desk) -> None:
         async with anyio.create_task_group() as tasks:
-
-            async def tell(address: Address, text: str, reply_to: str) -> None:
-                self._tell(tasks, address, text, reply_to)
-
             self._receiver = Receiver(
                 self._config,
                 self._host,
                 desk,
                 self._places,
                 take_files=self._downloads.take,
-                tell=tell,
+                tell=partial(self._connected.tell, tasks),
                 turn_of=self._turns.get,
-                opened=self._connected,
-                closed=self._disconnected,
+                opened=self._open,
+                closed=self._connected.close,
                 start=self._start,
             )
             try:
                 await self._receiver.run()
             finally:
-                self._disconnected()
+                self._connected.close()
                 tasks.cancel_scope.cancel()
 
     def health(self) -> ChannelHealth:
@@ -91,14 +85,12 @@ class DiscordChannel:
         return render(content, Look(steps=self._config.steps))
 
     async def send(self, address: Address, part: Part) -> MessageRef:
-        sender, channel, payload = await self._open(), target_of(address), unpack(part)
+        sender, channel, payload = await self._connected.sender(), target_of(address), unpack(part)
         turn_id = TurnId(part.data.get("turn_id", ""))
-        stands = self._standing.of(turn_id) if part.data.get("kind") == "answer" and not part.again else None
-        if stands is not None:
-            taken = await self._take_place(sender, stands, payload, part)
-            self._standing.take(turn_id, taken=taken)
-            if taken:
-                return stands
+        if replaced := await self._progress.replace(
+            part, partial(self._replace_progress, sender, part, payload)
+        ):
+            return replaced
         if isinstance(payload, Progress) and turn_id:
             nonce = self._nonces.setdefault(turn_id, new_nonce())
             _trim(self._nonces)
@@ -111,10 +103,10 @@ class DiscordChannel:
         return MessageRef(address, str(number))
 
     async def type(self, address: Address) -> None:
-        await (await self._open()).type(target_of(address))
+        await (await self._connected.sender()).type(target_of(address))
 
     async def open_thread(self, address: Address, name: str) -> Address:
-        sender, place = await self._open(), Address(DISCORD, address.place)
+        sender, place = await self._connected.sender(), Address(DISCORD, address.place)
         known = self._places.get(address.place)
         if known is not None and known.direct:
             raise Rejected("there are no threads in private messages: ask for one in a channel of a server")
@@ -132,16 +124,16 @@ class DiscordChannel:
         return render_view(view, now)
 
     async def edit(self, ref: MessageRef, part: Part) -> None:
-        if not self._standing.is_taken(ref):
-            await (await self._open()).edit(target_of(ref.address), _number(ref), unpack(part))
+        if not self._progress.is_taken(ref):
+            await (await self._connected.sender()).edit(target_of(ref.address), _number(ref), unpack(part))
 
     async def delete(self, ref: MessageRef) -> None:
         self._turns.pop(ref.native_id, None)
-        if await self._standing.leave(ref):
-            await (await self._open()).delete(target_of(ref.address), _number(ref))
+        if await self._progress.leave(ref):
+            await (await self._connected.sender()).delete(target_of(ref.address), _number(ref))
 
     async def react(self, ref: MessageRef, emoji: str) -> None:
-        await (await self._open()).react(target_of(ref.address), _number(ref), emoji)
+        await (await self._connected.sender()).react(target_of(ref.address), _number(ref), emoji)
 
     # The rest.
 
@@ -150,51 +142,19 @@ class DiscordChannel:
         self._turns[ref.native_id] = turn_id
         _trim(self._turns)
         if self._config.final == "edit":
-            self._standing.put(turn_id, ref)
+            self._progress.put(turn_id, ref)
 
-    async def _take_place(self, sender: Sender, stands: MessageRef, payload: Payload, part: Part) -> bool:
-        """Edit the answer into its progress message; return whether that worked. Files need a message of their own."""
+    async def _replace_progress(self, sender: Sender, part: Part, payload: Payload, ref: MessageRef) -> bool:
+        """Edit the answer into its progress message; return false if it needs one of its own, as files do."""
         if not isinstance(payload, Message) or part.attachments or payload.documents:
             return False
-        try:
-            await sender.edit(target_of(stands.address), _number(stands), payload)
-        except Rejected:
-            return False
+        await sender.edit(target_of(ref.address), _number(ref), payload)
         return True
 
-    def _connected(self, calls: Calls, pace: Pace) -> None:
+    def _open(self, calls: Calls, pace: Pace) -> None:
         host = self._host
         poster = Poster(calls, host.blobs, host.clock, self._places.upload_bytes, host.log)
-        self._sender = Sender(calls, poster, pace, host.clock)
-        self._opened.set()
-
-    def _disconnected(self) -> None:
-        self._sender, self._opened = None, anyio.Event()
-
-    async def _open(self) -> Sender:
-        """Wait a moment for a connection; nothing was sent yet, so the caller may retry."""
-        if self._sender is None:
-            with anyio.move_on_after(OPENING_S):
-                await self._opened.wait()
-        if self._sender is None:
-            raise TryLater(OPENING_S, "the Discord channel is not open yet")
-        return self._sender
-
-    def _tell(self, tasks: TaskGroup, address: Address, text: str, reply_to: str) -> None:
-        """Beside what is received: a channel that must wait holds up no message."""
-        if self._telling >= TELLS:
-            self._host.log("discord.not_told", level="warning", text=text)
-            return
-        self._telling += 1
-        tasks.start_soon(self._say, address, text, reply_to)
-
-    async def _say(self, address: Address, text: str, reply_to: str) -> None:
-        try:
-            await (await self._open()).tell(target_of(address), text, reply_to)
-        except DeliveryError as error:
-            self._host.log("discord.not_told", text=text, why=str(error))
-        finally:
-            self._telling -= 1
+        self._connected.open(Sender(calls, poster, pace, host.clock))
 
 
 def _trim(kept: dict[Any, Any]) -> None:
@@ -207,3 +167,25 @@ def _number(ref: MessageRef) -> int:
         return int(ref.native_id)
     except ValueError:
         raise Rejected(f"{ref.native_id!r} is not a Discord message") from None
+
+
+LOOK_EVERY_S = 0.05
+
+
+class DedicatedChannel(DiscordChannel):
+    """Discord as one dedicated channel: only what is said there, and in its threads, passes through us.
+
+    It holds only the conversations of that channel: another bot may serve the others.
+    """
+
+    def __init__(self, config: DiscordConfig, host: ChannelHost) -> None:
+        super().__init__(config, host)
+        self._id = config.dedicated
+
+    def holds(self) -> tuple[ConversationId, ...]:
+        return (conversation_id(Address(DISCORD, self._id)),)
+
+    async def listening(self) -> None:
+        """Returns once the gateway has spoken to us: what is said from now on is heard."""
+        while self.health().heard_at is None:
+            await anyio.sleep(LOOK_EVERY_S)

@@ -1,7 +1,8 @@
 """discord.py's client for one gateway session: it logs in, resumes by itself, and passes on every event as raw JSON.
 
 A client ends where a second session would begin, so that `connection` decides when: a bot may begin 1000 sessions a day,
-and the library would begin the next one at once. Everything used here is in discord.py's documentation.
+and the library would begin the next one at once. Everything used here is in discord.py's documentation, except
+two class attributes that `point_at` sets.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ import aiohttp
 import anyio
 import discord
 import msgspec
+import yarl
+from discord.gateway import DiscordWebSocket
+from discord.http import Route
 from msgspec import Struct
 
 from pilothouse.channels.discord.config import DiscordConfig
@@ -198,3 +202,12 @@ class _Handler(logging.Handler):
             text = f"{text}: {type(record.exc_info[1]).__name__} {record.exc_info[1]}"
         text = _INTERACTION.sub(rf"\g<1>{HIDDEN}", self._hide(text))
         self._log("discord.library_warned", level="warning", text=text[:300], logger=record.name)
+
+
+def point_at(config: DiscordConfig) -> None:
+    """Use the addresses of a configuration, for every client in this process: Discord's own, or those of the tests.
+
+    discord.py has no documented setting for this, so two of its class attributes are set here and nowhere else.
+    `tests/channels/discord/test_endpoint.py` fails if a release renames one of them."""
+    Route.BASE = config.api_base.rstrip("/")
+    DiscordWebSocket.DEFAULT_GATEWAY = yarl.URL(config.gateway_url)

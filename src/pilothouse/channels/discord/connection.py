@@ -17,13 +17,12 @@ from anyio.abc import TaskGroup
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pilothouse.channels.discord.client import HIDDEN, Client, Hear, SessionLost, Start, logging_to
+from pilothouse.channels.discord.client import HIDDEN, Client, Hear, SessionLost, Start, logging_to, point_at
 from pilothouse.channels.discord.config import VARIABLE, DiscordConfig
-from pilothouse.channels.discord.endpoint import point_at
 from pilothouse.channels.discord.pace import Pace
 from pilothouse.channels.discord.rest import Calls, tracing
 from pilothouse.channels.discord.wire import Event
-from pilothouse.channels.outage import LONGEST_S, LOUD_S, Outage, pause_s
+from pilothouse.channels.skeleton import LONGEST_S, LOUD_S, Outage, pause_s
 from pilothouse.core.channel import ChannelHealth
 from pilothouse.core.clock import Clock
 from pilothouse.core.secret import token_place

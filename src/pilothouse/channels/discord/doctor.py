@@ -14,10 +14,9 @@ import discord
 from discord.http import Route
 from msgspec import Struct
 
-from pilothouse.channels.discord.client import intents_of, logging_to
+from pilothouse.channels.discord.client import intents_of, logging_to, point_at
 from pilothouse.channels.discord.config import DiscordConfig, heard_in
 from pilothouse.channels.discord.connection import PORTAL
-from pilothouse.channels.discord.endpoint import point_at
 from pilothouse.channels.discord.servers import (
     INVITED,
     NEEDED,

@@ -21,7 +21,7 @@ from pilothouse.channels.discord.posts import MESSAGES
 from pilothouse.channels.discord.rest import Calls
 from pilothouse.channels.discord.trouble import Trouble
 from pilothouse.channels.discord.wire import FORUMS, TEXT_CHANNELS, THREADS, Channel, Event, Guild, number_at
-from pilothouse.channels.outage import pause_s
+from pilothouse.channels.skeleton import pause_s
 from pilothouse.core.clock import Clock
 
 PAGE = 100

@@ -8,7 +8,15 @@ from pilothouse.channels.discord.buttons import stop_row
 from pilothouse.channels.discord.markdown import code, cut, escaped, to_discord
 from pilothouse.channels.discord.payload import TARGET, Look, Progress
 from pilothouse.channels.parts import pack
-from pilothouse.channels.steps import Step, calm, last_steps, one_line, plan_line, running_line, status_line
+from pilothouse.channels.progress import (
+    Step,
+    calm,
+    last_steps,
+    one_line,
+    plan_line,
+    running_line,
+    status_line,
+)
 from pilothouse.channels.text import utf16_units
 from pilothouse.core.message import Part, clean_text
 from pilothouse.core.view import TurnView, shown

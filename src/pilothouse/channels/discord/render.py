@@ -28,10 +28,10 @@ from pilothouse.channels.discord.payload import (
     Message,
 )
 from pilothouse.channels.parts import pack, sent_name
-from pilothouse.channels.steps import done_lines
+from pilothouse.channels.progress import done_lines
 from pilothouse.channels.text import clip, is_visible, utf16_units
 from pilothouse.core.ask import Ask
-from pilothouse.core.ask_words import headline
+from pilothouse.core.ask_view import headline
 from pilothouse.core.message import Attachment, Content, DoneStep, Part, clean_text
 from pilothouse.core.outcome import Usage
 from pilothouse.core.text import format_cost, reveal_hidden

@@ -28,8 +28,8 @@ from pilothouse.channels.discord.rest import Calls
 from pilothouse.channels.discord.sender import MESSAGE
 from pilothouse.channels.discord.trouble import Trouble
 from pilothouse.channels.discord.wire import Guild, Interaction, Message, inputs, read, sent_at
-from pilothouse.channels.outage import pause_s
 from pilothouse.channels.receipts import accept_fetched, may_talk
+from pilothouse.channels.skeleton import pause_s
 from pilothouse.channels.text import clip
 from pilothouse.core.channel import Desk, MenuCommand, Receipt
 from pilothouse.core.clock import Clock

@@ -15,12 +15,12 @@ import anyio.abc
 from msgspec import Struct
 
 from pilothouse.channels.client_runs import ClientRuns, End, ShownAsks, Waiting
+from pilothouse.channels.rpc.diagnostics import Diagnostics, ReadCalls
 from pilothouse.channels.rpc.dialogs import decide, open_dialogs
 from pilothouse.channels.rpc.events import AgentEvent, Final, HiddenUserMessage
 from pilothouse.channels.rpc.notifications import (
     AgentEventParams,
     RunContextParams,
-    RunDiagnosticsParams,
     RunStatusParams,
     RunUpdateParams,
 )
@@ -32,7 +32,7 @@ from pilothouse.channels.stdio_frames import FrameWriter
 from pilothouse.channels.stdio_server import RequestError
 from pilothouse.core.ask import Ask, Decision
 from pilothouse.core.channel import ChannelHost, Desk, LoggedEvent
-from pilothouse.core.event import AskChanged, Asked
+from pilothouse.core.event import AskChanged, Asked, EngineEvent, ToolFinished, TurnEnded, UsageChanged
 from pilothouse.core.ids import AskId, ChannelId, ConversationId
 from pilothouse.core.message import Address, Author, conversation_id
 
@@ -55,9 +55,14 @@ class RpcSetup(Struct, frozen=True):
     """Rows of `McpServerRow`."""
     compact_lines: Mapping[str, str] = {}
     """By engine, the message that makes a session compact its history."""
+    tool_lines: Mapping[str, str] = {}
+    """By engine, the first word of a message that calls one of its tools."""
+    log_outs: Mapping[str, Callable[[], Awaitable[tuple[Sequence[str], str]]]] = {}
+    """By engine, what removes its keys: names what was removed, and the model that a key elsewhere still serves."""
+    read_calls: ReadCalls | None = None
+    """Reads the requests of a turn to its model; None without diagnostics."""
     pick_mode: Callable[[str], Awaitable[None]] | None = None
     on_disconnect: Literal["finish", "cancel"] = "finish"
-    diagnostics: bool = False
     home: Path = Path("/")
 
 
@@ -69,6 +74,27 @@ class ShellEnd(Struct, frozen=True):
     exit_code: int | None
     duration_s: float
     problem: str = ""
+
+
+class ToolWait(Struct):
+    """A `tool.call` that waits for its run. `problem` is None if the run completed, and empty if it was cancelled."""
+
+    done: anyio.Event
+    is_ok: bool = False
+    text: str = ""
+    problem: str | None = None
+
+    def note(self, event: EngineEvent) -> None:
+        match event:
+            case ToolFinished(ok=ok):
+                self.is_ok = ok
+            case TurnEnded(outcome=outcome, answer=answer, failure=failure):
+                self.text = answer
+                if outcome != "completed":
+                    self.problem = failure.text if failure else ""
+                self.done.set()
+            case _:
+                pass
 
 
 class Connection:
@@ -95,6 +121,10 @@ class Connection:
         self.feeds: dict[ConversationId, Feed] = {}
         self.pick_mode = setup.pick_mode
         self.starting = anyio.Lock()
+        self.calling = anyio.Lock()
+        self.calls: dict[str, ToolWait] = {}
+        self.call_session: str | None = None
+        self.diagnostics = Diagnostics(writer, setup.read_calls) if setup.read_calls else None
         self._opening = anyio.Lock()
 
     # Sessions.
@@ -151,16 +181,20 @@ class Connection:
     async def show(self, feed: Feed, run: Run[RunTranslator], row: LoggedEvent) -> None:
         before = run.state.status
         numbered = run.state.feed(row)
-        for one in numbered:
-            await self.event(feed, run.id, one.seq, one.event)
+        told = [AgentEventParams(run.id, feed.session_id, one.seq, one.event) for one in numbered]
+        await self.writer.notify_all("agent.event", told)
         if self.able is not None and self.able.supports_run_updates and (update := update_of(row.event)):
             after = run.state.next_seq - 1
             await self.writer.notify("run.update", RunUpdateParams(run.id, feed.session_id, after, update))
         await self._tell_context(run, row)
+        if self.diagnostics is not None and isinstance(row.event, UsageChanged | TurnEnded):
+            await self._diagnose(self.diagnostics, run, row)
         if isinstance(row.event, AskChanged):
-            self.asks.close(row.event.ask_id)
+            await self.asks.close(row.event.ask_id)
         if run.state.status != before:
-            await self._changed(feed, run, row)
+            await self._changed(feed, run)
+        if wait := self.calls.get(run.id):
+            wait.note(row.event)
         if isinstance(row.event, Asked):
             self.show_ask(run.id, row.event.ask)
 
@@ -170,27 +204,20 @@ class Connection:
             run.state.context_left = left
             await self.writer.notify("run.context", RunContextParams(run.id, left))
 
-    async def _changed(self, feed: Feed, run: Run[RunTranslator], row: LoggedEvent) -> None:
-        if run.state.ended and self.setup.diagnostics:
-            await self._diagnose(run, row)
+    async def _changed(self, feed: Feed, run: Run[RunTranslator]) -> None:
         await self.status(feed, run.id, run.state.status, run.state.message)
         if run.state.ended:
             self.runs.active.pop(run.id, None)
 
-    async def _diagnose(self, run: Run[RunTranslator], row: LoggedEvent) -> None:
+    async def _diagnose(self, tells: Diagnostics, run: Run[RunTranslator], row: LoggedEvent) -> None:
         facts = await self.desk.query("turn", self.setup.author, id=run.turn_id)
-        began = facts.turn.started_at or facts.turn.created_at
-        usage = run.state.usage
-        told = RunDiagnosticsParams(
-            run.id,
-            "run_summary",
-            max(0, round((row.at - began) * 1000)),
-            run.state.next_seq,
-            usage.cost_usd if usage else None,
-            usage.input_tokens if usage else None,
-            usage.output_tokens if usage else None,
-        )
-        await self.writer.notify("run.diagnostics", told)
+        if facts is None:
+            return
+        if isinstance(row.event, TurnEnded):
+            usage, events = row.event.usage or run.state.usage, run.state.next_seq
+            await tells.tell_sums(run.id, facts.turn, usage, row.at, events)
+        else:
+            await tells.tell_calls(run.id, facts.turn)
 
     async def event(self, feed: Feed, run_id: str, seq: int, event: AgentEvent) -> None:
         await self.writer.notify("agent.event", AgentEventParams(run_id, feed.session_id, seq, event))
@@ -204,6 +231,9 @@ class Connection:
         if end == "completed":
             await self.event(waiting.feed, run_id, 0, Final(waiting.reply))
         await self.status(waiting.feed, run_id, end, "" if end == "completed" else waiting.reply)
+        if wait := self.calls.get(run_id):
+            wait.problem = "" if end == "cancelled" else waiting.reply or "The call was refused."
+            wait.done.set()
 
     # Asks.
 

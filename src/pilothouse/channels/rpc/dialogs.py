@@ -20,8 +20,7 @@ from pilothouse.channels.rpc.params import UiCapabilities
 from pilothouse.channels.stdio_frames import FrameWriter
 from pilothouse.channels.stdio_server import ClientRequests, ReplyFailed
 from pilothouse.core.ask import Ask, Decision
-from pilothouse.core.ask_view import ask_lines, rule_offered
-from pilothouse.core.ask_words import describe_offer, headline
+from pilothouse.core.ask_view import ask_lines, describe_offer, headline, rule_offered
 
 OTHER = "pilothouse.other"
 OTHER_LABEL = "Something else…"

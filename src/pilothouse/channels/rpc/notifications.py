@@ -33,16 +33,71 @@ class RunUpdateParams(Struct, frozen=True):
     update: RunUpdate
 
 
-class RunDiagnosticsParams(Struct, frozen=True):
-    """Sent with PILOTHOUSE_DIAGNOSTICS=1, when a run ends."""
+class TokenFigures(Struct, frozen=True):
+    """`input_tokens` are all that were sent; the cached and the newly cached ones are among them."""
+
+    input_tokens: int
+    output_tokens: int
+    total_tokens: int
+    input_cached_tokens: int = 0
+    input_cache_creation_tokens: int = 0
+
+
+class CacheFigures(Struct, frozen=True):
+    hit_state: Literal["hit", "miss", "unknown"]
+    cache_read_tokens: int
+    cache_creation_tokens: int
+    cache_read_ratio: float | None = None
+
+
+class LlmCall(Struct, frozen=True, omit_defaults=True):
+    """One request to the model and its reply. `error` says why there was no whole reply."""
 
     run_id: str
-    kind: Literal["run_summary"]
+    seq: int
+    model: str
+    request_ts: str
+    response_ts: str
+    latency_ms: int
+    cache: CacheFigures
+    provider: str = ""
+    stop_reason: str = ""
+    usage: TokenFigures | None = None
+    cost_usd: float | None = None
+    error: str = ""
+
+
+class ModelFigures(Struct, frozen=True):
+    calls: int
+    input_tokens: int
+    output_tokens: int
+    cached_input_tokens: int
+    cache_creation_tokens: int
+    total_tokens: int
+    cost_usd: float | None
+
+
+class RunFigures(Struct, frozen=True):
+    total_calls: int
+    total_tokens: int
+    total_input_tokens: int
+    total_output_tokens: int
+    total_cached_input_tokens: int
+    total_cache_creation_tokens: int
+    by_model: dict[str, ModelFigures]
+    """Empty for engines whose program makes the requests itself."""
     duration_ms: int
     events: int
-    cost_usd: float | None = None
-    input_tokens: int | None = None
-    output_tokens: int | None = None
+    total_cost_usd: float | None = None
+
+
+class RunDiagnosticsParams(Struct, frozen=True, omit_defaults=True):
+    """Sent with PILOTHOUSE_DIAGNOSTICS=1: a `call` after each reply of the model, the `summary` when the run ends."""
+
+    run_id: str
+    kind: Literal["llm_call", "run_summary"]
+    call: LlmCall | None = None
+    summary: RunFigures | None = None
 
 
 class RunContextParams(Struct, frozen=True):
@@ -95,6 +150,36 @@ class UiPromptParams(Struct, frozen=True, omit_defaults=True):
 
 class UiPromptResult(Params, frozen=True):
     value: str | None = None
+
+
+class UiClipboardParams(Struct, frozen=True, omit_defaults=True):
+    """At most `max_bytes` of one of the `formats`, the first that the clipboard holds."""
+
+    purpose: Literal["image_attachment", "text_paste"]
+    formats: tuple[Literal["image/png", "text/plain"], ...]
+    max_bytes: int
+    prompt: str = ""
+    run_id: str = ""
+
+
+class ClipboardText(Params, frozen=True, tag_field="type", tag="text"):
+    text: str
+    bytes: int = 0
+
+
+class ClipboardImage(Params, frozen=True, tag_field="type", tag="image"):
+    data_url: str
+    media_type: Literal["image/png"] = "image/png"
+    bytes: int = 0
+
+
+class UiClipboardResult(Params, frozen=True):
+    """`cancelled` is the person's no; `error` says why the clipboard could not be read."""
+
+    ok: bool
+    cancelled: bool = False
+    items: tuple[ClipboardText | ClipboardImage, ...] = ()
+    error: str = ""
 
 
 class PickItem(Struct, frozen=True, omit_defaults=True):

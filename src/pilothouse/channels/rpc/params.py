@@ -23,6 +23,7 @@ class UiCapabilities(Params, frozen=True):
     supports_markdown: bool = False
     supports_images: bool = False
     supports_permission_preflight_events: bool = False
+    supports_clipboard_read: bool = False
     supports_run_updates: bool = False
     """Send `run.update` with text as it is written, plans, notices, files and usage."""
 
@@ -83,12 +84,18 @@ class ImagePart(Struct, frozen=True, tag_field="type", tag="image_url"):
     image_url: ImageUrl
 
 
+class ClipboardPart(Struct, frozen=True, tag_field="type", tag="clipboard"):
+    """What the person's clipboard holds; the server asks for it with `ui.clipboard.read`."""
+
+    formats: tuple[Literal["image/png", "text/plain"], ...] = ("text/plain", "image/png")
+
+
 class TextInput(Struct, frozen=True, tag_field="type", tag="text"):
     text: str
 
 
 class PartsInput(Struct, frozen=True, tag_field="type", tag="parts"):
-    parts: tuple[TextPart | ImagePart, ...]
+    parts: tuple[TextPart | ImagePart | ClipboardPart, ...]
 
 
 class UiContext(Params, frozen=True):
@@ -290,17 +297,35 @@ class ShellExecResult(Struct, frozen=True, omit_defaults=True):
 
 
 class ToolCallParams(Params, frozen=True):
+    """Without a `session_id`, the calls of a client share a session of their own."""
+
     name: str
     arguments: dict[str, Any] = field(default_factory=dict)
+    session_id: str | None = None
 
 
-class ToolCallResult(Struct, frozen=True):
+class ToolCallResult(Struct, frozen=True, omit_defaults=True):
+    """`ok` is false if the tool failed or was not allowed; `result` says why."""
+
     ok: bool
-    result: Any
+    result: str
+    run_id: str = ""
+    session_id: str = ""
 
 
 class AuthLogoutParams(Params, frozen=True):
     clear_session: bool = True
+
+
+class AuthLogoutResult(Struct, frozen=True, omit_defaults=True):
+    """`auth_cleared` is false if nothing was kept. No session is current on the server, so `session_cleared` repeats
+    `clear_session`: start the next run without a `session_id`."""
+
+    ok: bool
+    auth_cleared: bool
+    session_cleared: bool
+    cancelled: bool = False
+    message: str = ""
 
 
 class McpListParams(Params, frozen=True):

@@ -15,6 +15,8 @@ from pilothouse.channels.rpc.notifications import (
     RunUpdateParams,
     SessionNoticeParams,
     UiCancelParams,
+    UiClipboardParams,
+    UiClipboardResult,
     UiConfirmParams,
     UiConfirmResult,
     UiPickParams,
@@ -24,6 +26,7 @@ from pilothouse.channels.rpc.notifications import (
 )
 from pilothouse.channels.rpc.params import (
     AuthLogoutParams,
+    AuthLogoutResult,
     ContextInspectParams,
     ContextInspectResult,
     InitializeParams,
@@ -74,7 +77,7 @@ ERRORS: dict[int, str] = {
     INTERNAL: "The request failed; the message says why.",
     BUSY: "The session has a run that has not ended.",
     RUN_NOT_FOUND: "No run with this id is active.",
-    USER_CANCELLED: "The person closed a dialog that the request needed.",
+    USER_CANCELLED: "The person said no to the request, or cancelled it.",
     SESSION_NOT_FOUND: "There is no such session.",
     SESSION_LOAD_FAILED: "The session exists, but cannot be continued from here.",
     SESSION_LIST_FAILED: "The sessions cannot be read.",
@@ -110,10 +113,12 @@ REQUESTS: tuple[Method, ...] = (
     ),
     Method("context.inspect", ContextInspectParams, ContextInspectResult, "Say what the engine starts from."),
     Method("mcp.list", McpListParams, McpListResult, "List the configured MCP servers of the folder."),
-    Method("auth.logout", AuthLogoutParams, None, "Unsupported: engines keep their logins themselves."),
+    Method(
+        "auth.logout", AuthLogoutParams, AuthLogoutResult, "Remove the engine's kept keys, after a confirm."
+    ),
     Method("theme.set", ThemeSetParams, ThemeSetResult, "Save the theme that `initialize` returns."),
     Method("shell.exec", ShellExecParams, ShellExecResult, "Run a command that the person typed."),
-    Method("tool.call", ToolCallParams, ToolCallResult, "Read kept output: `tool_output_cache`, `…_grep`."),
+    Method("tool.call", ToolCallParams, ToolCallResult, "Call a tool of the engine, or read kept output."),
 )
 CLIENT_NOTIFICATIONS: tuple[Method, ...] = (
     Method("ui.context.update", UiContext, None, "Tell what the person looks at."),
@@ -123,7 +128,7 @@ NOTIFICATIONS: tuple[Method, ...] = (
     Method("run.status", RunStatusParams, None, "The state of a run changed. A run ends with this."),
     Method("run.context", RunContextParams, None, "How much of the model's window is left."),
     Method("run.update", RunUpdateParams, None, "Live detail, if `supports_run_updates`."),
-    Method("run.diagnostics", RunDiagnosticsParams, None, "Figures of a run."),
+    Method("run.diagnostics", RunDiagnosticsParams, None, "Figures of a model call, or of a run."),
     Method("session.notice", SessionNoticeParams, None, "A message outside of runs."),
     Method("ui.request.cancel", UiCancelParams, None, "Close a dialog."),
 )
@@ -131,4 +136,7 @@ UI_REQUESTS: tuple[Method, ...] = (
     Method("ui.confirm.request", UiConfirmParams, UiConfirmResult, "May this run?"),
     Method("ui.prompt.request", UiPromptParams, UiPromptResult, "Ask for text; null cancels."),
     Method("ui.pick.request", UiPickParams, UiPickResult, "Ask for a choice; none cancels."),
+    Method(
+        "ui.clipboard.read", UiClipboardParams, UiClipboardResult, "Read the clipboard for a run's input."
+    ),
 )

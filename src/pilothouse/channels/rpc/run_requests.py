@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import msgspec
 
-from pilothouse.channels.client_images import keep_image
-from pilothouse.channels.client_runs import LOCAL, Said
+from pilothouse.channels.client_runs import LOCAL, Said, keep_image
+from pilothouse.channels.rpc.clipboard import read_clipboard
 from pilothouse.channels.rpc.connection import Connection, Feed
 from pilothouse.channels.rpc.notifications import PickItem, UiPickParams, UiPickResult
 from pilothouse.channels.rpc.params import (
+    ClipboardPart,
     ImagePart,
     Ok,
+    PartsInput,
     RunCancelParams,
     RunStartParams,
     RunStartResult,
@@ -43,10 +45,10 @@ async def start_run(client: Connection, params: RunStartParams, respond: Respond
     said = None if params.force_compaction else await _read_input(client, params)
     async with client.starting:
         await _pick_mode(client)
-        feed = await _open_session(client, params.session_id)
+        feed = await open_session(client, params.session_id)
         said = said or await _compaction(client, feed)
         async with feed.lock:
-            await _check_idle(client, feed)
+            await check_idle(client, feed)
             receipt = await client.runs.start(feed, said)
             if receipt.message_id is None:
                 raise RequestError(INTERNAL, receipt.text or "The message was refused.")
@@ -55,7 +57,7 @@ async def start_run(client: Connection, params: RunStartParams, respond: Respond
             await client.status(feed, run_id, "running")
 
 
-async def _open_session(client: Connection, session_id: str | None) -> Feed:
+async def open_session(client: Connection, session_id: str | None) -> Feed:
     if session_id is None:
         address = client.address_of(client.setup.new_id())
         await client.setup.bind(address)
@@ -67,7 +69,7 @@ async def _open_session(client: Connection, session_id: str | None) -> Feed:
     return await client.open(address)
 
 
-async def _check_idle(client: Connection, feed: Feed) -> None:
+async def check_idle(client: Connection, feed: Feed) -> None:
     """One run at a time per session; messages of other surfaces count too."""
     running = any(other is feed for other in client.runs.active.values())
     if running or await feed.query("queue", conversation=feed.conversation):
@@ -81,15 +83,21 @@ async def _read_input(client: Connection, params: RunStartParams) -> Said:
     if given is None:
         raise RequestError(INVALID_PARAMS, "The parameters are wrong: `input` is missing.")
     context = _context_text(params.ui_context or client.ui_context)
-    if isinstance(given, TextInput):
-        text, files = given.text, ()
-    else:
-        text = "\n".join(part.text for part in given.parts if isinstance(part, TextPart))
-        images = [part for part in given.parts if isinstance(part, ImagePart)]
-        files = tuple([await _store(client, part, number) for number, part in enumerate(images, 1)])
+    parts = (TextPart(given.text),) if isinstance(given, TextInput) else await _with_clipboard(client, given)
+    text = "\n".join(part.text for part in parts if isinstance(part, TextPart))
+    images = [part for part in parts if isinstance(part, ImagePart)]
+    files = tuple([await _store(client, part, number) for number, part in enumerate(images, 1)])
     if not text.strip() and not files:
         raise RequestError(INVALID_PARAMS, "The input is empty. Give a text or an image.")
     return Said(f"{text}\n\n{context}" if context else text, files)
+
+
+async def _with_clipboard(client: Connection, given: PartsInput) -> list[TextPart | ImagePart]:
+    """Return the parts, with what the clipboard holds in place of those that ask for it."""
+    parts: list[TextPart | ImagePart] = []
+    for part in given.parts:
+        parts += await read_clipboard(client, part) if isinstance(part, ClipboardPart) else [part]
+    return parts
 
 
 async def _compaction(client: Connection, feed: Feed) -> Said:

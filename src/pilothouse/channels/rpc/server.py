@@ -13,11 +13,16 @@ import anyio
 import msgspec
 from msgspec import Raw
 
-from pilothouse.channels.rpc import run_requests, session_requests, workspace_requests
+from pilothouse.channels.rpc import (
+    auth_requests,
+    run_requests,
+    session_requests,
+    tool_requests,
+    workspace_requests,
+)
 from pilothouse.channels.rpc.connection import Connection, RpcSetup
 from pilothouse.channels.rpc.notifications import SessionNoticeParams
 from pilothouse.channels.rpc.params import (
-    AuthLogoutParams,
     InitializeParams,
     InitializeResult,
     McpListParams,
@@ -33,7 +38,6 @@ from pilothouse.channels.rpc.protocol import (
     PROTOCOL_VERSION,
     REQUESTS,
     VERSION_MISMATCH,
-    unsupported,
 )
 from pilothouse.channels.stdio_frames import (
     INVALID_REQUEST,
@@ -66,10 +70,6 @@ async def _list_mcp(client: Connection, _params: McpListParams, respond: Respond
     await respond(McpListResult(tuple(rows)))
 
 
-async def _log_out(client: Connection, _params: AuthLogoutParams, _respond: Respond) -> None:
-    raise unsupported("auth.logout", f"The engine {client.setup.engine} keeps its login itself.")
-
-
 HANDLERS: Mapping[str, Handler] = {
     "run.start": run_requests.start_run,
     "run.cancel": run_requests.cancel_run,
@@ -80,10 +80,10 @@ HANDLERS: Mapping[str, Handler] = {
     "skills.list": workspace_requests.list_skills,
     "context.inspect": workspace_requests.inspect_context,
     "mcp.list": _list_mcp,
-    "auth.logout": _log_out,
+    "auth.logout": auth_requests.log_out,
     "theme.set": workspace_requests.set_theme,
     "shell.exec": workspace_requests.run_shell,
-    "tool.call": workspace_requests.call_tool,
+    "tool.call": tool_requests.call_tool,
 }
 PARAMS = {method.name: method.params for method in REQUESTS}
 
@@ -178,7 +178,7 @@ class RpcServer:
             raise RequestError(VERSION_MISMATCH, text, ours)
         client.able = params.ui_capabilities
         able = ServerCapabilities(
-            supports_run_diagnostics=self._setup.diagnostics, max_frame_bytes=MAX_FRAME_BYTES
+            supports_run_diagnostics=self._setup.read_calls is not None, max_frame_bytes=MAX_FRAME_BYTES
         )
         theme = workspace_requests.load_theme(self._host.state_dir)
         setup = self._setup

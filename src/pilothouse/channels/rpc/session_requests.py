@@ -96,7 +96,7 @@ async def _replay(
 
 
 async def list_models(client: Connection, params: ModelListParams, respond: Respond) -> None:
-    address = await _place(client, params.session_id)
+    address = await find_place(client, params.session_id)
     try:
         models = await client.desk.query("models", client.setup.author, conversation=conversation_id(address))
         known = await client.desk.query("conversation", client.setup.author, id=conversation_id(address))
@@ -130,7 +130,7 @@ async def set_model(client: Connection, params: ModelSetParams, respond: Respond
         raise RequestError(
             INVALID_PARAMS, "The parameters are wrong: give a `name`, a `provider` or `reset`."
         )
-    address = await _place(client, params.session_id if params.scope == "session" else None)
+    address = await find_place(client, params.session_id if params.scope == "session" else None)
     lines = [f"/engine {params.provider}"] if params.provider else []
     lines += ["/model default"] if params.reset else []
     lines += [f"/model {params.name}"] if params.name else []
@@ -156,7 +156,7 @@ async def _command(client: Connection, address: Address, line: str) -> str:
     return receipt.text
 
 
-async def _place(client: Connection, session_id: str | None) -> Address:
+async def find_place(client: Connection, session_id: str | None) -> Address:
     """Return a session's address; without one, the folder's own, whose choices new sessions inherit."""
     if session_id is not None:
         return await client.find(session_id)

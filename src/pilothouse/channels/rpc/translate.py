@@ -38,7 +38,7 @@ from pilothouse.channels.rpc.events import (
 )
 from pilothouse.core import event as log
 from pilothouse.core.ask import Ask, input_of
-from pilothouse.core.ask_words import headline
+from pilothouse.core.ask_view import headline
 from pilothouse.core.channel import LoggedEvent
 from pilothouse.core.ids import AskId, CallId
 from pilothouse.core.view import join_blocks
@@ -93,7 +93,7 @@ class RunTranslator:
         self.message = ""
         self.next_seq = 0
         self.context_left: int | None = None
-        self.usage: UsageUpdate | None = None
+        self.usage: log.Usage | None = None
         self._blocks: dict[str, str] = {}
         self._sent: dict[str, str] = {}
         """The text of each block that was sent already."""
@@ -140,7 +140,7 @@ class RunTranslator:
             case log.Notice(kind=kind):
                 yield from self._notice(kind, at)
             case log.UsageChanged(usage=usage):
-                self.usage = _usage(usage)
+                self.usage = usage
             case log.TurnEnded():
                 yield from self._end(event, at)
 
@@ -200,7 +200,7 @@ class RunTranslator:
         self.status = OUTCOMES[event.outcome]
         self.message = event.failure.text if event.failure else ""
         if event.usage is not None:
-            self.usage = _usage(event.usage)
+            self.usage = event.usage
         if event.outcome != "completed":
             yield from self._flush_text(at)
             return

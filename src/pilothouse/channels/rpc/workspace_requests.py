@@ -1,4 +1,4 @@
-"""`skills.list`, `context.inspect`, `theme.set`, `shell.exec` and `tool.call`: about the folder, not about a run.
+"""`skills.list`, `context.inspect`, `theme.set` and `shell.exec`: about the folder, not about a run.
 
 A shell command is one that the person typed at this machine: no rule is asked, but its folder stays inside the
 workspace, and its time and output have bounds. Long output is kept in the store under a cache id.
@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from typing import Any
 
 import anyio.to_thread
 
@@ -23,22 +22,16 @@ from pilothouse.channels.rpc.params import (
     SkillsListParams,
     ThemeSetParams,
     ThemeSetResult,
-    ToolCallParams,
-    ToolCallResult,
     Truncated,
 )
-from pilothouse.channels.rpc.protocol import INTERNAL, unsupported
+from pilothouse.channels.rpc.protocol import INTERNAL
 from pilothouse.channels.rpc.skills import find_skills
 from pilothouse.channels.stdio_server import INVALID_PARAMS, RequestError, Respond
-from pilothouse.core.errors import PilothouseError
-from pilothouse.core.ids import BlobHash
 
 MAX_SHELL_S = 300.0
 PREVIEW_CHARS = 400
 EXCERPT_LINES = 160
 EXCERPT_BYTES = 64 * 1024
-CACHE_BYTES = 64 * 1024
-MATCHES = 50
 THEME_NAME = re.compile(r"[\w.-]{1,64}")
 ROOT_MARKS = (".pilothouse.toml", ".git", ".jj")
 AGENTS_FILES = 16
@@ -153,46 +146,3 @@ async def _excerpt(client: Connection, data: bytes, name: str) -> tuple[str, str
     head, tail = "\n".join(short[:half]), "\n".join(short[half:][-half:])
     each = EXCERPT_BYTES // 2
     return f"{head[:each]}\n… ({len(data)} bytes in all)\n{tail[-each:]}", kept.blob
-
-
-async def call_tool(client: Connection, params: ToolCallParams, respond: Respond) -> None:
-    match params.name:
-        case "tool_output_cache":
-            lines = await _cached(client, params.arguments)
-            offset, limit = _number(params.arguments, "offset", 0), _number(params.arguments, "limit", 2000)
-            found = "\n".join(lines[offset : offset + limit])
-        case "tool_output_cache_grep":
-            lines = await _cached(client, params.arguments)
-            found = "\n".join(_matches(lines, _text(params.arguments, "pattern")))
-        case name:
-            reason = f"The engine {client.setup.engine} runs its tools itself: {name!r} cannot be called."
-            raise unsupported("tool.call", reason)
-    await respond(ToolCallResult(True, found[:CACHE_BYTES]))
-
-
-def _matches(lines: list[str], words: str) -> list[str]:
-    found = [f"{number}: {line[:1000]}" for number, line in enumerate(lines, 1) if words in line]
-    return found[:MATCHES]
-
-
-async def _cached(client: Connection, arguments: dict[str, Any]) -> list[str]:
-    id = _text(arguments, "ref")
-    try:
-        data = await client.host.blobs.get(BlobHash(id))
-    except PilothouseError as error:
-        raise RequestError(INVALID_PARAMS, f"No output is kept under {id!r}: {error}") from error
-    return data.decode("utf-8", "replace").split("\n")
-
-
-def _text(arguments: dict[str, Any], key: str) -> str:
-    value = arguments.get(key)
-    if not isinstance(value, str) or not value:
-        raise RequestError(INVALID_PARAMS, f"The parameters are wrong: `arguments.{key}` must be a text.")
-    return value
-
-
-def _number(arguments: dict[str, Any], key: str, default: int) -> int:
-    value = arguments.get(key, default)
-    if not isinstance(value, int) or value < 0:
-        raise RequestError(INVALID_PARAMS, f"The parameters are wrong: `arguments.{key}` must be 0 or more.")
-    return value

@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import anyio
 
-from pilothouse.channels.outage import pause_s
 from pilothouse.channels.receipts import greeting
+from pilothouse.channels.skeleton import pause_s
 from pilothouse.channels.telegram.client import BotClient, open_client
 from pilothouse.channels.telegram.config import TelegramConfig
 from pilothouse.channels.telegram.content import chat_name, group_address, person

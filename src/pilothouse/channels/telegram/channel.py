@@ -5,11 +5,13 @@ Its memory is a cache of what the server supports and which messages show progre
 
 from __future__ import annotations
 
+from functools import partial
+
 import anyio
-from anyio.abc import TaskGroup
 
 from pilothouse.channels.parts import pack
-from pilothouse.channels.progress_message import ProgressMessages
+from pilothouse.channels.progress import ProgressMessages
+from pilothouse.channels.skeleton import Connected
 from pilothouse.channels.telegram.client import open_client
 from pilothouse.channels.telegram.config import TelegramConfig
 from pilothouse.channels.telegram.content import TELEGRAM, chat_of, group_address
@@ -27,17 +29,14 @@ from pilothouse.channels.telegram.payload import (
 from pilothouse.channels.telegram.receiver import Receiver
 from pilothouse.channels.telegram.sender import Sender, ServerState, draft_number
 from pilothouse.core.channel import ChannelHealth, ChannelHost, Desk
-from pilothouse.core.errors import DeliveryError, PilothouseError, Rejected, TryLater, WantsPlainer
+from pilothouse.core.errors import PilothouseError, Rejected, WantsPlainer
 from pilothouse.core.ids import ChannelId, TurnId
 from pilothouse.core.message import Address, Content, MessageRef, Part
 from pilothouse.core.view import TurnView
 
-OPENING_S = 5.0
 DRAFT = "draft:"
 RENEW_DRAFT_S = 20.0
 """Telegram removes a draft 30 seconds after its last update."""
-MAX_NOTICES = 16
-"""Receipts and notices that may wait to be sent at the same time; further ones are dropped."""
 
 
 class TelegramChannel:
@@ -50,30 +49,31 @@ class TelegramChannel:
         self._host = host
         self._gate = Gate(host.clock)
         self._server = ServerState()
-        self._sender: Sender | None = None
-        self._opened = anyio.Event()
+        self._connected = Connected[Sender](
+            TELEGRAM, host, lambda sender, to, *said: sender.tell(_target(to), *said)
+        )
         self._receiving: Receiver | None = None
-        self._telling = 0
         self._progress = ProgressMessages()
 
     async def run(self, desk: Desk) -> None:
         async with open_client(self._config.endpoint) as client, anyio.create_task_group() as tasks:
-            self._sender = Sender(client, self._host.blobs, self._gate, self._server)
-            self._opened.set()
+            sender = Sender(client, self._host.blobs, self._gate, self._server)
+            self._connected.open(sender)
             self._receiving = Receiver(
                 self._config,
                 self._host,
                 desk,
                 client,
-                self._sender,
-                tell=lambda address, text, reply_to: self._tell(tasks, address, text, reply_to),
+                sender,
+                tell=partial(self._connected.tell, tasks),
                 moved=self._server.record_move,
             )
             self._server.on_moved = lambda old, new: tasks.start_soon(self._report_move, desk, old, new)
             try:
                 await self._receiving.run()
             finally:
-                self._sender, self._opened, self._server.on_moved = None, anyio.Event(), None
+                self._connected.close()
+                self._server.on_moved = None
                 tasks.cancel_scope.cancel()
 
     def health(self) -> ChannelHealth:
@@ -93,28 +93,23 @@ class TelegramChannel:
         return render(content, Look(rich=False, steps=self._config.steps))
 
     async def send(self, address: Address, part: Part) -> MessageRef:
-        sender, target, payload = await self._opened_sender(), _target(address), unpack(part)
+        sender, target, payload = await self._connected.sender(), _target(address), unpack(part)
         turn_id = TurnId(part.data.get("turn_id", ""))
         if isinstance(payload, Progress):
             return await self._show_progress(sender, address, payload, turn_id)
-        progress_ref = (
-            self._progress.of(turn_id) if part.data.get("kind") == "answer" and not part.again else None
-        )
-        if progress_ref is not None:
-            taken = await self._replace_progress(sender, progress_ref, payload)
-            self._progress.take(turn_id, taken=taken)
-            if taken:
-                return progress_ref
+        replace = partial(self._replace_progress, sender, payload)
+        if replaced := await self._progress.replace(part, replace):
+            return replaced
         said = for_group(payload) if target.is_group else payload
         number = await sender.send(target, said, part.attachments, again=part.again)
         return MessageRef(self._current_address(address), str(number))
 
     async def type(self, address: Address) -> None:
-        await (await self._opened_sender()).type(_target(address))
+        await (await self._connected.sender()).type(_target(address))
 
     async def open_thread(self, address: Address, name: str) -> Address:
         """Open a topic of the group; `address` may be any of its topics."""
-        number = await (await self._opened_sender()).open_topic(_target(address), name)
+        number = await (await self._connected.sender()).open_topic(_target(address), name)
         return Address(TELEGRAM, address.place, str(number))
 
     # Progress and edits.
@@ -128,7 +123,7 @@ class TelegramChannel:
     async def edit(self, ref: MessageRef, part: Part) -> None:
         if self._progress.is_taken(ref):
             return
-        sender, target, payload = await self._opened_sender(), _target(ref.address), unpack(part)
+        sender, target, payload = await self._connected.sender(), _target(ref.address), unpack(part)
         if not ref.native_id.startswith(DRAFT):
             try:
                 await sender.replace(target, int(ref.native_id), payload)
@@ -145,10 +140,10 @@ class TelegramChannel:
     async def delete(self, ref: MessageRef) -> None:
         """Delete a message. A draft needs no deletion: Telegram removes it when the answer arrives."""
         if not ref.native_id.startswith(DRAFT) and await self._progress.leave(ref):
-            await (await self._opened_sender()).delete(_target(ref.address), int(ref.native_id))
+            await (await self._connected.sender()).delete(_target(ref.address), int(ref.native_id))
 
     async def react(self, ref: MessageRef, emoji: str) -> None:
-        await (await self._opened_sender()).react(_target(ref.address), int(ref.native_id), emoji)
+        await (await self._connected.sender()).react(_target(ref.address), int(ref.native_id), emoji)
 
     async def _show_progress(
         self, sender: Sender, address: Address, payload: Progress, turn_id: TurnId
@@ -169,16 +164,13 @@ class TelegramChannel:
             self._progress.put(turn_id, ref)
         return ref
 
-    async def _replace_progress(self, sender: Sender, progress_ref: MessageRef, payload: Payload) -> bool:
-        """Edit the progress message into the answer; return whether Telegram accepted that."""
+    async def _replace_progress(self, sender: Sender, payload: Payload, ref: MessageRef) -> bool:
+        """Edit the progress message into the answer; return false if it cannot be one."""
         if not isinstance(payload, Message | Rich):
             return False
-        target, number = _target(progress_ref.address), int(progress_ref.native_id)
+        target, number = _target(ref.address), int(ref.native_id)
         sender.forget(target, number)
-        try:
-            await sender.replace(target, number, payload)
-        except Rejected:
-            return False
+        await sender.replace(target, number, payload)
         return True
 
     def _current_address(self, address: Address) -> Address:
@@ -191,30 +183,6 @@ class TelegramChannel:
             await desk.moved(group_address(old), group_address(new))
         except PilothouseError as error:
             self._host.log("telegram.move_not_told", level="warning", why=str(error))
-
-    async def _opened_sender(self) -> Sender:
-        """Return the sender, waiting briefly for it. Nothing was sent yet, so the caller may retry."""
-        with anyio.move_on_after(OPENING_S):
-            await self._opened.wait()
-        if self._sender is None:
-            raise TryLater(OPENING_S, "the Telegram channel is not open yet")
-        return self._sender
-
-    async def _tell(self, tasks: TaskGroup, address: Address, text: str, reply_to: str) -> None:
-        """Send a notice in the background, so that a paced chat delays no update."""
-        if self._telling >= MAX_NOTICES:
-            self._host.log("telegram.not_told", level="warning", text=text)
-            return
-        self._telling += 1
-        tasks.start_soon(self._say, address, text, reply_to)
-
-    async def _say(self, address: Address, text: str, reply_to: str) -> None:
-        try:
-            await (await self._opened_sender()).tell(_target(address), text, reply_to)
-        except DeliveryError as error:
-            self._host.log("telegram.not_told", text=text, why=str(error))
-        finally:
-            self._telling -= 1
 
 
 def _target(address: Address) -> Target:

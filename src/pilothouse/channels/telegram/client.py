@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 from msgspec import Raw
 
-from pilothouse.channels.outage import LONGEST_S, LOUD_S, Outage, pause_s
+from pilothouse.channels.skeleton import LONGEST_S, LOUD_S, Outage, pause_s
 from pilothouse.channels.telegram.config import Endpoint
 from pilothouse.channels.telegram.payload import (
     DOWNLOAD_BYTES,

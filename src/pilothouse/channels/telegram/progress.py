@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pilothouse.channels.presses import stop_key
-from pilothouse.channels.steps import calm, last_steps, one_line, plan_line, running_line, status_line
+from pilothouse.channels.progress import calm, last_steps, one_line, plan_line, running_line, status_line
 from pilothouse.channels.telegram.markdown import parse_markdown
 from pilothouse.channels.telegram.payload import TEXT, Button, Keyboard, Look, Progress
 from pilothouse.channels.telegram.rich import write_rich

@@ -34,7 +34,7 @@ from pilothouse.channels.telegram.trouble import Conflict, NotTelegram, Trouble
 from pilothouse.channels.telegram.updates import UpdateJournal, UpdateQueues
 from pilothouse.channels.telegram.wire import Arrived, Me
 from pilothouse.core.channel import ChannelHealth, ChannelHost, Desk
-from pilothouse.core.clock import Clock
+from pilothouse.core.clock import Clock, until_next
 from pilothouse.core.message import Address
 from pilothouse.core.secret import token_place
 from pilothouse.core.trigger import Trigger
@@ -200,7 +200,7 @@ class Receiver:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(poller.run)
                 while clock.monotonic() - poller.due_at < STUCK_S:
-                    await clock.sleep(CHECK_EVERY_S)
+                    await clock.sleep(until_next(CHECK_EVERY_S, clock.monotonic()))
                 self._host.log("telegram.poller_stuck", level="error", after_s=STUCK_S)
                 tasks.cancel_scope.cancel()
 

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from pilothouse.channels.parts import pack
 from pilothouse.channels.presses import choices
-from pilothouse.channels.steps import done_lines
+from pilothouse.channels.progress import done_lines
 from pilothouse.channels.telegram.markdown import parse_markdown
 from pilothouse.channels.telegram.payload import (
     AGAIN_ROOM,
@@ -55,7 +55,7 @@ from pilothouse.channels.telegram.styled import (
 )
 from pilothouse.channels.text import is_visible, literals, phrases, utf16_units
 from pilothouse.core.ask import Ask
-from pilothouse.core.ask_words import headline
+from pilothouse.core.ask_view import headline
 from pilothouse.core.message import Attachment, Content, DoneStep, Part, clean_text
 from pilothouse.core.outcome import Usage
 from pilothouse.core.text import format_cost, reveal_hidden

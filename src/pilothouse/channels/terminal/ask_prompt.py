@@ -17,8 +17,7 @@ from pilothouse.channels.terminal.screen import PlainScreen
 from pilothouse.channels.terminal.setup import Setup, full_ask
 from pilothouse.channels.terminal.style import indent, sanitize
 from pilothouse.core.ask import Ask, Decision
-from pilothouse.core.ask_view import whole_ask
-from pilothouse.core.ask_words import headline
+from pilothouse.core.ask_view import headline, whole_ask
 from pilothouse.core.channel import Answered, Desk
 from pilothouse.core.errors import PilothouseError
 from pilothouse.core.ids import AskId

@@ -14,8 +14,7 @@ from pathlib import PurePosixPath
 from pilothouse.channels.terminal.receive import ENTER_KEEPS, Choice, choices, chosen, explain_key
 from pilothouse.channels.terminal.style import Palette, cells, fold_line, indent
 from pilothouse.core.ask import Ask
-from pilothouse.core.ask_view import AskLine, ask_lines
-from pilothouse.core.ask_words import head_and_rest, object_of, reason
+from pilothouse.core.ask_view import AskLine, ask_lines, head_and_rest, object_of, reason
 from pilothouse.core.text import reveal_hidden
 
 

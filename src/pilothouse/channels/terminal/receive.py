@@ -11,8 +11,7 @@ from msgspec import Struct
 
 from pilothouse.channels.terminal.config import TERMINAL
 from pilothouse.core.ask import Ask, Decision, Remember, input_of
-from pilothouse.core.ask_view import rule_offered
-from pilothouse.core.ask_words import describe_offer
+from pilothouse.core.ask_view import describe_offer, rule_offered
 from pilothouse.core.ids import UserId
 from pilothouse.core.message import Address, Author, InboundMessage
 

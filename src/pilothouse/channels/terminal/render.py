@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from pilothouse.channels.steps import activity_label, activity_text, path_of, status_line
+from pilothouse.channels.progress import activity_label, activity_text, path_of, status_line
 from pilothouse.channels.terminal.style import Palette, cells, fit, indent, relative_path, sanitize
 from pilothouse.core.event import HARMLESS_TOOLS, Notice, PlanItem, ToolCall
 from pilothouse.core.message import Attachment, Content, Part, clean_text

@@ -11,11 +11,9 @@ from html import unescape
 import anyio
 import msgspec
 
-from pilothouse.channels.steps import activity_text
-from pilothouse.channels.terminal.ask_board import AskBoard
-from pilothouse.channels.terminal.ask_queue import AskQueue
-from pilothouse.channels.terminal.live_area import LiveArea
-from pilothouse.channels.terminal.page import Page
+from pilothouse.channels.progress import activity_text
+from pilothouse.channels.terminal.ask_queue import AskBoard, AskQueue
+from pilothouse.channels.terminal.page import LiveArea, Page
 from pilothouse.channels.terminal.render import (
     attachment_line,
     closing_line,

@@ -84,6 +84,7 @@ class ClaudeEngine:
             host.state_dir,
             base_files=self._config.context_files,
             prompt_is_set=bool(self._config.append_system_prompt),
+            reads_itself=("CLAUDE.md",),
         )
         self._sessions = KnownSessions(lambda cwd: Gate(ask_about_every_call, cwd))
         self._missing: set[str] = set()

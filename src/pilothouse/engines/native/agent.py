@@ -236,6 +236,7 @@ def _told(answer: Reply | Problem, price: float | None) -> dict[str, Any]:
         "input_tokens": tokens.input,
         "output_tokens": tokens.output,
         "cache_read_tokens": tokens.cache_read,
+        "cache_write_tokens": tokens.cache_write,
         "cost_usd": price,
         "stop": answer.stop,
         "blocks": msgspec.to_builtins(answer.blocks),

@@ -72,7 +72,7 @@ class Approvals:
             return Verdict(use)
         if ruling.outcome == "deny":
             return Verdict(use, SAID_NO.format(words=ruling.rule), ruling.rule)
-        return _verdict(use, ask, await self._wait(ask))
+        return _verdict(use, ask, await self.wait(ask))
 
     def id(self, name: str) -> AskId:
         return AskId(f"{self._prefix}:{name}")
@@ -85,7 +85,7 @@ class Approvals:
         if secret:
             payload["secret"] = True
         ask = make_question(self.id(id), title, payload, numbered_options(labels))
-        decision = await self._wait(ask)
+        decision = await self.wait(ask)
         return [] if decision.verdict == "deny" else chosen_words(labels, decision)
 
     async def allows(self, name: str) -> bool:
@@ -106,7 +106,8 @@ class Approvals:
         title = self._tools.title(use.name, use.input)
         return make_approval(self.id(use.id), title, payload, call_of(payload))
 
-    async def _wait(self, ask: Ask) -> Decision:
+    async def wait(self, ask: Ask) -> Decision:
+        """Ask people, and return their decision."""
         pending = self._pending[ask.id] = _Pending(ask)
         try:
             await self._tell(Asked(ask))

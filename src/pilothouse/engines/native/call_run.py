@@ -15,7 +15,7 @@ from anyio.abc import TaskGroup
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pilothouse.core.event import PlanChanged, ToolFinished, ToolStarted
+from pilothouse.core.event import PlanChanged, ToolFinished, ToolStarted, has_side_effects
 from pilothouse.core.ids import CallId
 from pilothouse.engines.native.approvals import Approvals
 from pilothouse.engines.native.files import BadFile, real_path
@@ -76,7 +76,21 @@ class CallRunner:
                 return True
         return self._closes and not self._bench.history.conversation.is_steered
 
+    async def run_alone(self, use: Use) -> None:
+        """Run a call that no model made. Its output is what the turn says, and the model never sees it."""
+        output = await self._show(use, is_in_history=False)
+        await self._turn.say("call", TextPiece(0, output.text))
+
     async def _run_one(self, use: Use, tasks: TaskGroup) -> None:
+        output = await self._show(use)
+        if output.closes:
+            self._closes = True
+            await self._turn.say(f"done-{use.id}", TextPiece(0, output.text))
+        if self.stopped:
+            tasks.cancel_scope.cancel()
+
+    async def _show(self, use: Use, *, is_in_history: bool = True) -> Output:
+        """Run a call, and show it to people. Return its output, cut if it is too long."""
         bench, turn = self._bench, self._turn
         await turn.tell(ToolStarted(self.tools.describe(use)))
         output, denied = await self._perform(use)
@@ -85,7 +99,8 @@ class CallRunner:
         if output.plan is not None:
             bench.history.add(Planned(output.plan))
             await turn.tell(PlanChanged(output.plan))
-        bench.history.add(Result(use.id, text, output.ok, output.images))
+        if is_in_history:
+            bench.history.add(Result(use.id, text, output.ok, output.images))
         turn.log.add(
             "tool",
             self._now(),
@@ -96,11 +111,7 @@ class CallRunner:
             output=bounded_text(text),
         )
         await turn.tell(ToolFinished(CallId(use.id), output.ok, short_output(text), denied))
-        if output.closes:
-            self._closes = True
-            await turn.say(f"done-{use.id}", TextPiece(0, output.text))
-        if self.stopped:
-            tasks.cancel_scope.cancel()
+        return replace(output, text=text)
 
     async def _perform(self, use: Use) -> tuple[Output, str]:
         """Judge and run a call; return its output, and the rule that denied it."""
@@ -119,6 +130,8 @@ class CallRunner:
                 return Output(verdict.refusal, ok=False), verdict.denied
             if verdict.use != prepared.use:
                 prepared = self._prepare(tool, verdict.use)
+            if has_side_effects(tool.kind):  # a kill must find it in the store: else the turn would run again
+                await self._turn.settle()
             return await tool.run(prepared.given, self._bench), ""
         except ToolError as error:
             return Output(str(error), ok=False), ""

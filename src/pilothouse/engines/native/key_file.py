@@ -101,6 +101,19 @@ class KeyFile:
         self.change(lambda now: _without(now, provider))
         return True
 
+    def clear(self) -> list[str]:
+        """Remove every key and the login; return their names for people. Raises `OSError` if it cannot be written."""
+        removed: list[str] = []
+
+        def empty(kept: Kept) -> Kept:
+            removed.extend(f"the key of {name}" for name in kept.keys)
+            removed.extend(["the login at OpenAI"] if kept.login else [])
+            return Kept()
+
+        if self.path.exists():
+            self.change(empty)
+        return removed
+
     @contextmanager
     def _locked(self) -> Iterator[None]:
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

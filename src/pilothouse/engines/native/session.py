@@ -7,6 +7,7 @@ is acted upon, so a killed turn goes on as one that was cut.
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
@@ -21,16 +22,18 @@ from pilothouse.core.engine import Brief, Judge
 from pilothouse.core.errors import EngineError
 from pilothouse.core.event import EngineEvent, Notice, ResumeToken, SessionStarted, TurnEnded
 from pilothouse.core.ids import AskId
-from pilothouse.core.mcp import McpTools
+from pilothouse.core.mcp import McpReply, McpTools
 from pilothouse.core.outcome import Failure
 from pilothouse.core.turn import Prompt
 from pilothouse.engines.native.agent import Agent, AgentPlan, TurnFailed
 from pilothouse.engines.native.approvals import Approvals
 from pilothouse.engines.native.call_run import CallRunner
 from pilothouse.engines.native.config import ProviderName
+from pilothouse.engines.native.elicitation import answer_server
 from pilothouse.engines.native.first_run import Asker, FirstRun, GaveUp, NoKey, Tell
 from pilothouse.engines.native.history import Ended, History, Steered
 from pilothouse.engines.native.key_file import FILE
+from pilothouse.engines.native.messages import Use
 from pilothouse.engines.native.prompt import Composed, PromptComposer
 from pilothouse.engines.native.run_log import RunLog, bounded_text
 from pilothouse.engines.native.servers import SETTLE_S
@@ -42,6 +45,7 @@ from pilothouse.engines.native.turn import BUFFER, NativeTurn
 from pilothouse.engines.turn_loop import BUSY
 
 COMPACT = "/compact"
+TOOL = "/tool"
 ANOTHER_KEY = "Send your message again to give another key"
 NOTHING_TO_COMPACT = Notice("info", "compaction", "There is no conversation to compact yet.")
 
@@ -105,6 +109,7 @@ class NativeSession:
                 await turn.over.wait()
                 self._events.close()
             yield event
+            turn.note_handled()
 
     async def interrupt(self) -> None:
         if (turn := self._turn) is not None and not turn.over.is_set():
@@ -146,8 +151,11 @@ class NativeSession:
         agent: Agent | None = None
         try:
             with turn.scope:
-                agent = await self._begin(turn, prompt)
-                end = await self._work(agent, turn, prompt)
+                if use := read_tool_line(prompt):
+                    end = await self._call(turn, use)
+                else:
+                    agent = await self._begin(turn, prompt)
+                    end = await self._work(agent, turn, prompt)
         except (TurnFailed, EngineError) as error:
             end = TurnEnded("failed", failure=self._without_bad_key(error.failure, agent))
         except Exception as error:  # noqa: BLE001 - one turn's fault is data
@@ -195,6 +203,18 @@ class NativeSession:
         )
         return Agent(plan, self._history, turn, calls)
 
+    async def _call(self, turn: NativeTurn, use: Use) -> TurnEnded:
+        """Call one tool for a person, by the same rules as for the model. No model is asked."""
+        turn.closing = True
+        tools = await self._tools()
+        approvals = Approvals(self._access.judge, self._brief, self._token.value, tools, turn.tell)
+        self._approvals = approvals
+        await turn.start(SessionStarted(self._token, "", self._brief.workspace, tools.names))
+        await turn.tell(*self._access.new_problems(self._access.servers))
+        calls = CallRunner(tools, self._bench, approvals, turn, self._access.log, self._access.now)
+        await calls.run_alone(use)
+        return TurnEnded("completed")
+
     def _note_start(self, turn: NativeTurn, plan: AgentPlan, composed: Composed) -> None:
         brief, target = self._brief, plan.speakers[0].api.target
         place = {"session": self._token.value, "workspace": brief.workspace, "model": target.title}
@@ -223,7 +243,12 @@ class NativeSession:
         servers = self._access.servers
         await servers.settle(SETTLE_S)
         lanes = LANES if self._bench.lanes is not None else ()
-        return Toolbox(self._brief.workspace, (*lanes, *make_tools(servers)))
+        return Toolbox(self._brief.workspace, (*lanes, *make_tools(servers, self._elicit)))
+
+    async def _elicit(self, server: str, params: dict[str, Any]) -> McpReply:
+        """Ask a person what a server asks during a call of this turn."""
+        assert self._approvals is not None and self._turn is not None, "a call runs in a turn"
+        return await answer_server(self._approvals, self._turn.close_ask, server, params)
 
     async def _choose_search(self, plan: AgentPlan, tools: Toolbox, approvals: Approvals) -> bool:
         """Leave our own search tool out if the provider searches; True if it does.
@@ -260,6 +285,19 @@ class NativeSession:
             text = f"The session's history cannot be written: {error.strerror}. Make room on the disk."
             return Failure("crash", text, detail=repr(error))
         return Failure("crash", "The native agent failed by a fault of its own.", detail=repr(error))
+
+
+def read_tool_line(prompt: Prompt) -> Use | None:
+    """Read a call that one owner makes; None if the prompt is for the model. Words that somebody typed are never one."""
+    word, _, rest = prompt.text.partition(" ")
+    if not (prompt.engine_line and prompt.commands and word == TOOL):
+        return None
+    name, _, given = rest.partition(" ")
+    id = f"call_{uuid.uuid4().hex[:12]}"
+    try:
+        return Use(id, name, msgspec.json.decode(given, type=dict[str, Any]))
+    except (msgspec.MsgspecError, RecursionError):
+        return Use(id, name, broken=given)
 
 
 def _is_compact(prompt: Prompt) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pilothouse.core.call import Call
 from pilothouse.core.engine import Engine, EngineHost, EngineSpec, EngineStatus, ModelCallRecord, TrustedFile
@@ -12,6 +12,9 @@ from pilothouse.core.ids import EngineId
 from pilothouse.core.outcome import Failure
 from pilothouse.engines.native.config import NativeConfig
 from pilothouse.engines.workspace_files import BOOTSTRAP, WORKSPACE_FILES
+
+if TYPE_CHECKING:
+    from pilothouse.engines.native.key_file import Login
 
 
 def build(config: NativeConfig, host: EngineHost) -> Engine:
@@ -22,9 +25,21 @@ def build(config: NativeConfig, host: EngineHost) -> Engine:
 
 def probe(config: NativeConfig) -> EngineStatus:
     """Check that there is a key, or a server that needs none."""
+    return _probe(config, None)
+
+
+def probe_with(config: NativeConfig, state_dir: str) -> EngineStatus:
+    """As `probe`, with the keys, the login and the choices that were given in a chat."""
+    from pilothouse.engines.native.key_file import KeyFile, with_kept
+
+    kept = KeyFile(state_dir).read()
+    return _probe(with_kept(config, kept), kept.login)
+
+
+def _probe(config: NativeConfig, login: Login | None) -> EngineStatus:
     from pilothouse.engines.native.providers import choose_target
 
-    target = choose_target(config, None, os.environ)
+    target = choose_target(config, None, os.environ, login)
     if isinstance(target, Failure):
         fix = target.fix.format(machine="this machine")
         return EngineStatus(False, problem=target.text, fix=fix, asks=target.kind == "auth")
@@ -37,6 +52,12 @@ def read_calls(state_dir: str, turn_id: str, at: float) -> Sequence[ModelCallRec
     from pilothouse.engines.native.run_log import read_calls
 
     return read_calls(Path(state_dir, "sessions"), turn_id, at)
+
+
+def log_out(state_dir: str) -> Sequence[str]:
+    from pilothouse.engines.native.key_file import KeyFile
+
+    return KeyFile(state_dir).clear()
 
 
 def call_of(payload: Mapping[str, Any]) -> Call | None:
@@ -59,10 +80,13 @@ ENGINE = EngineSpec(
     config=NativeConfig,
     build=build,
     probe=probe,
+    probe_with=probe_with,
     call_of=call_of,
     read_calls=read_calls,
     classes=classes,
     compact_line="/compact",
+    tool_line="/tool",
+    log_out=log_out,
     trusted_files=(
         TrustedFile(".agents/skills", "skills, which may run programs"),
         TrustedFile("AGENTS.md", "instructions", runs=False),

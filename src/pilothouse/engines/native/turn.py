@@ -43,6 +43,8 @@ class NativeTurn(TurnEvents):
             input_tokens=0, output_tokens=0, cache_read_tokens=0, cache_write_tokens=0, steps=0
         )
         self._send = send
+        self._sent = self._handled = 0
+        self._news = anyio.Event()
 
     @property
     def _usage_total(self) -> Usage | None:  # pyrefly: ignore[missing-override-decorator]
@@ -56,6 +58,19 @@ class NativeTurn(TurnEvents):
 
     async def tell(self, *steps: Step) -> None:
         await self._pass_on(self.emit(steps))
+
+    def note_handled(self) -> None:
+        """The reader has come back for more, so it is done with one more event."""
+        self._handled += 1
+        self._news.set()
+
+    async def settle(self) -> None:
+        """Wait until the reader is done with everything that it was told: it may have to store it."""
+        wanted = self._sent
+        while self._handled < wanted:
+            if self._news.is_set():
+                self._news = anyio.Event()
+            await self._news.wait()
 
     async def close_ask(self, id: AskId) -> None:
         """Take back a question that needs no answer any more."""
@@ -113,6 +128,7 @@ class NativeTurn(TurnEvents):
     async def _pass_on(self, steps: Iterable[Step] | Sequence[Step]) -> None:
         for step in steps:
             if isinstance(step, EngineEvent):
+                self._sent += 1
                 try:
                     await self._send.send(step)
                 except anyio.BrokenResourceError:  # the session is left while its turn ends

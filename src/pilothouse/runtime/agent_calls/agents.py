@@ -21,7 +21,7 @@ from pilothouse.core.people import DESTRUCTIVE, Authority
 from pilothouse.core.store import Tx
 from pilothouse.core.text import code_block, first_line
 from pilothouse.runtime.agent_calls.caller import Caller, CallRefused, check_live
-from pilothouse.runtime.agent_calls.files import read_allowed
+from pilothouse.runtime.agent_calls.messages import read_allowed
 from pilothouse.runtime.asks.show import raise_ask, route_ask
 from pilothouse.runtime.audit import APP, record
 from pilothouse.runtime.conversations.agent_groups import agent_name, find_agent, granted_agents

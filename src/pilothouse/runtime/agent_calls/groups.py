@@ -17,7 +17,6 @@ from msgspec import Struct
 
 from pilothouse.core.ask import Ask, AskRow, Decision
 from pilothouse.core.conversation import ThreadSessions
-from pilothouse.core.facts import THREADS
 from pilothouse.core.ids import AskId, ChannelId, IdMaker, TurnId, UserId
 from pilothouse.core.message import Address, conversation_id
 from pilothouse.core.people import Approvers, Authority
@@ -36,6 +35,7 @@ from pilothouse.runtime.conversations.agent_groups import (
 )
 from pilothouse.runtime.conversations.follow_up import RESPONSE, put_follow_up
 from pilothouse.runtime.conversations.places import ensure_place, keep_trigger, place_id
+from pilothouse.runtime.facts import THREADS
 from pilothouse.runtime.ports import ASKS, OUTBOX, Ports
 from pilothouse.runtime.roles import may
 

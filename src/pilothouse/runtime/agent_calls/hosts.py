@@ -14,7 +14,6 @@ from msgspec import Struct
 
 from pilothouse.core.ask import Ask, AskRow, Decision, Option
 from pilothouse.core.event import ToolCall, ToolFinished, ToolStarted
-from pilothouse.core.facts import ALLOWED_HOSTS, load_fact, save_fact
 from pilothouse.core.ids import AskId, IdMaker
 from pilothouse.core.people import DESTRUCTIVE, Authority
 from pilothouse.core.store import Tx
@@ -22,6 +21,7 @@ from pilothouse.core.text import first_line
 from pilothouse.core.turn import Turn
 from pilothouse.runtime.agent_calls.questions import wait_settled
 from pilothouse.runtime.asks.show import raise_ask, route_ask
+from pilothouse.runtime.facts import ALLOWED_HOSTS, load_fact, save_fact
 from pilothouse.runtime.ports import ASKS, OUTBOX, Ports
 
 HOST_ASK = "host"

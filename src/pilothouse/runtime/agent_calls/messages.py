@@ -1,25 +1,32 @@
-"""Messages that an agent sends by a tool: where they go, and what became of them.
+"""Messages and files that an agent sends by a tool: where they go, and what became of them.
 
 A message goes where the turn came from, or to a destination that the workspace was granted in the configuration. A call
 waits a moment for the delivery, and tells what is known then. A message has a small number for the agent: one that came
 with this turn's prompt has the number shown there, one that a tool sent has the number that the tool returned.
+
+A file goes by the rule of `/send`, and is copied before the call returns. One that a rule would ask about, or whose name
+suggests secrets, is not sent: an agent may be talked into that. An owner can send it with `/send`.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from pathlib import PurePosixPath
 from typing import Literal
 
 import msgspec
 from msgspec import Struct
 
+from pilothouse.core.channel import AtMachine
 from pilothouse.core.errors import ConfigError
 from pilothouse.core.ids import ChannelId, ConversationId, MessageId
 from pilothouse.core.message import Address, Content, InboundMessage, MessageRef
 from pilothouse.core.queue import QueueRow
 from pilothouse.core.store import Tx
 from pilothouse.runtime.agent_calls.caller import Caller, CallRefused, check_live
+from pilothouse.runtime.commands.call import NamedFile
+from pilothouse.runtime.commands.files import FoundFile, at_machine, look_for_file
 from pilothouse.runtime.conversations.places import ensure_place
 from pilothouse.runtime.outbox import TOOL_KEYS, say
 from pilothouse.runtime.ports import OUTBOX, Ports, Signals
@@ -185,3 +192,36 @@ def _sent_message(tx: Tx, caller: Caller, number: int) -> tuple[MessageRef, Queu
     if not refs:
         raise CallRefused(f"The message {number} has not been delivered yet. Try again later.")
     return refs[-1], row
+
+
+NAME_CHARS = 200
+
+
+async def read_allowed(ports: Ports, caller: Caller, path: str) -> NamedFile:
+    """Read a file of the workspace that an agent may pass on. Raises `CallRefused`."""
+    found = await _find(ports, caller, path)
+    return found.named(PurePosixPath(found.path).name[:NAME_CHARS])
+
+
+async def _find(ports: Ports, caller: Caller, path: str) -> FoundFile:
+    found = await look_for_file(ports, caller.session.workspace, path)
+    if isinstance(found, str):
+        raise CallRefused(found)
+    if found.guarded:
+        raise CallRefused(
+            f"{path} is not sent by a tool: {found.guarded}. An owner can send it with /send {path}."
+        )
+    return found
+
+
+async def send_file(ports: Ports, caller: Caller, path: str, text: str, name: str, target: Target) -> str:
+    """Raises `CallRefused` if the file is not sent."""
+    workspace = caller.session.workspace
+    found = await _find(ports, caller, path)
+    if isinstance(ports.channels.get(caller.conversation.address.channel), AtMachine) and target.is_here:
+        words = "\n".join(filter(None, (text, at_machine(workspace, found))))
+        return await send(ports, caller, Content(words, "notice"), target)
+    named, at = found.named(PurePosixPath(name).name[:NAME_CHARS]), ports.clock.now()
+    file = await ports.store.write(lambda tx: tx.blobs.attach(named.data, named.name, named.media_type, at))
+    content = Content(text or named.name, "notice", (file,), formatted=bool(text))
+    return await send(ports, caller, content, target)

@@ -14,7 +14,6 @@ import msgspec
 from msgspec import Struct
 
 from pilothouse.core.ask import Ask, AskRow, Decision, Option
-from pilothouse.core.facts import PARKED_QUESTION
 from pilothouse.core.ids import AskId, IdMaker, MessageId, TurnId
 from pilothouse.core.message import Author, InboundMessage, inbox_key
 from pilothouse.core.people import QUESTION, Authority
@@ -23,6 +22,7 @@ from pilothouse.core.turn import LIVE
 from pilothouse.runtime.agent_calls.caller import Caller, CallRefused, check_live
 from pilothouse.runtime.asks.show import raise_ask
 from pilothouse.runtime.conversations.follow_up import put_follow_up
+from pilothouse.runtime.facts import PARKED_QUESTION
 from pilothouse.runtime.ports import ASKS, OUTBOX, Ports, Signals
 from pilothouse.runtime.roles import name_of
 

@@ -13,10 +13,9 @@ import msgspec
 from msgspec import Struct
 
 from pilothouse.core.ask import Ask, AskRow, Decision, answer_problem, parse_reply, parse_word
-from pilothouse.core.ask_words import subject
+from pilothouse.core.ask_view import subject
 from pilothouse.core.channel import Answered
 from pilothouse.core.event import clean_values
-from pilothouse.core.facts import REFUSED_ANSWERS
 from pilothouse.core.ids import AskId, ConversationId, EngineId, IdMaker, UserId
 from pilothouse.core.message import Author, InboundMessage, MessageRef, clean_text
 from pilothouse.core.people import (
@@ -37,6 +36,7 @@ from pilothouse.runtime.asks.outcome import closed_line, decision_text
 from pilothouse.runtime.asks.settle import apply_answer, unseen_places
 from pilothouse.runtime.asks.show import ask_of, places_of, tell_places, with_input
 from pilothouse.runtime.audit import record, record_ask
+from pilothouse.runtime.facts import REFUSED_ANSWERS
 from pilothouse.runtime.ports import (
     ASKS,
     INBOX,

@@ -5,8 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from pilothouse.core.ask import Ask, AskRow, AskState, Decision, Remember, is_secret
-from pilothouse.core.ask_view import command_of, payload_text
-from pilothouse.core.ask_words import subject
+from pilothouse.core.ask_view import command_of, payload_text, subject
 from pilothouse.core.store import Tx
 from pilothouse.core.text import first_line, long_span
 from pilothouse.runtime.roles import name_of

@@ -17,7 +17,7 @@ import anyio
 import msgspec
 
 from pilothouse.core.ask import Ask, AskRow, AskState, Decision, ends_turn, hash_payload
-from pilothouse.core.ask_words import subject
+from pilothouse.core.ask_view import subject
 from pilothouse.core.channel import CanDelete, CanEdit, Channel
 from pilothouse.core.errors import Rejected
 from pilothouse.core.event import AskChanged
@@ -188,9 +188,8 @@ def _close(tx: Tx, ids: IdMaker, row: AskRow, state: AskState, because: str, at:
 def resume_with_answer(tx: Tx, ids: IdMaker, lost: Turn, row: AskRow, at: float) -> None:
     """Queue a turn that continues a lost one, for the same authors."""
     said = lost.prompt
-    prompt = Prompt(
-        GO_ON.format(title=row.ask.title), by="pilothouse", authors=said.authors, chain=said.chain
-    )
+    go_on = Prompt(GO_ON.format(title=row.ask.title), by="pilothouse", authors=said.authors, chain=said.chain)
+    prompt = said if said.engine_line else go_on
     turn = Turn(
         TurnId(ids("turn")),
         lost.session_id,

@@ -1,6 +1,6 @@
 """Showing asks to people: the row first, then a message in every place where it is shown.
 
-Asks of engines have a turn; our own asks have a `topic`, whose answer is handled by `runtime/topics.py`.
+Asks of engines have a turn; our own asks have a `topic`, whose answer is handled by `TOPICS` of `runtime/gateway.py`.
 In a private chat we know who reads; if they cannot approve the ask, it also goes to people who can. In a group we do
 not know, so the route of the approvers decides.
 
@@ -18,27 +18,32 @@ import anyio
 import msgspec
 
 from pilothouse.core.ask import Ask, AskRow, Option, hash_payload, input_of, payload_bytes
-from pilothouse.core.ask_view import beside_input, join_values, payload_text
-from pilothouse.core.ask_words import CUT, MOST, headline, hidden_chars, offer_lines, reason
+from pilothouse.core.ask_view import (
+    CUT,
+    MOST,
+    beside_headline,
+    beside_input,
+    headline,
+    hidden_chars,
+    is_cut,
+    join_values,
+    offer_lines,
+    payload_text,
+    reason,
+    shorten,
+)
 from pilothouse.core.call import Call, ReadCall
 from pilothouse.core.event import Asked, clean_values
 from pilothouse.core.ids import AskId, ChannelId, ConversationId, EngineId, IdMaker, SessionId, TurnId, UserId
 from pilothouse.core.message import Attachment, Content, clean_text
 from pilothouse.core.people import Authority, People, describe_approvers, may_say_yes
-from pilothouse.core.preview import (
-    Found,
-    LookAtFile,
-    beside_headline,
-    is_cut,
-    render_change,
-    shorten,
-)
 from pilothouse.core.queue import QueueRow
 from pilothouse.core.store import Tx
 from pilothouse.core.text import code_block
 from pilothouse.core.turn import LIVE, Turn
 from pilothouse.runtime.audit import record_ask
 from pilothouse.runtime.outbox import ask_key, parse_ask_key, say
+from pilothouse.runtime.preview import Found, LookAtFile, render_change
 from pilothouse.runtime.roles import MAX_CHATS, approvers_with_chat, is_attended, name_of, role_of
 from pilothouse.runtime.settings import Settings
 

@@ -8,8 +8,7 @@ from collections.abc import Mapping
 import msgspec
 
 from pilothouse.core.ask import ASK_STATES, AskRow, matching_asks, payload_bytes
-from pilothouse.core.ask_view import payload_text
-from pilothouse.core.ask_words import headline, reason
+from pilothouse.core.ask_view import headline, payload_text, reason
 from pilothouse.core.budget import day_of
 from pilothouse.core.conversation import BusyPolicy, Session
 from pilothouse.core.people import allows, may_say_no

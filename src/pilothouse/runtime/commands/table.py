@@ -18,7 +18,6 @@ from msgspec import Struct
 
 from pilothouse.core.channel import Menu, MenuCommand, Receipt
 from pilothouse.core.conversation import Conversation
-from pilothouse.core.facts import STOPPED
 from pilothouse.core.ids import ConversationId, MessageId
 from pilothouse.core.message import Author, Content, InboundMessage
 from pilothouse.core.people import AUTHORITY, Role
@@ -57,6 +56,7 @@ from pilothouse.runtime.conversations.binding import session_owner, set_session,
 from pilothouse.runtime.conversations.exchange import unended_exchanges
 from pilothouse.runtime.conversations.pieces import cleaned, keep_message, note_pieces, without_known
 from pilothouse.runtime.conversations.places import ensure_place, message_key, place_id
+from pilothouse.runtime.facts import STOPPED
 from pilothouse.runtime.outbox import reply_key, say
 from pilothouse.runtime.ports import ASKS, INBOX, OUTBOX, PLACES, SCHEDULES, Ports, control_of
 from pilothouse.runtime.roles import may, note_author, role_of

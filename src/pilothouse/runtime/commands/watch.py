@@ -10,12 +10,12 @@ import re
 import msgspec
 
 from pilothouse.core.errors import ConfigError
-from pilothouse.core.facts import WATCHERS
 from pilothouse.core.ids import ConversationId
 from pilothouse.core.message import Address
 from pilothouse.core.store import Tx
 from pilothouse.core.text import first_line
 from pilothouse.runtime.commands.call import CommandCall, NotDone, Reply
+from pilothouse.runtime.facts import WATCHERS
 
 MOST = 50
 _PULL = re.compile(r"(?:https?://[^/\s]+/)?([\w.-]+/[\w.-]+)(?:/pull/|#)([0-9]{1,9})(?:[/?#]\S*)?")

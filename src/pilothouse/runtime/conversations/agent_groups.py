@@ -12,9 +12,9 @@ from pathlib import PurePath
 import msgspec
 from msgspec import Struct
 
-from pilothouse.core.facts import AGENT_GROUP, load_fact, save_fact
 from pilothouse.core.ids import ConversationId, UserId
 from pilothouse.core.store import Tx
+from pilothouse.runtime.facts import AGENT_GROUP, load_fact, save_fact
 from pilothouse.runtime.settings import Settings
 
 MOST_GROUPS = 200

@@ -20,7 +20,6 @@ from msgspec import Struct
 
 from pilothouse.core.conversation import BusyPolicy, Conversation, Session, ThreadSessions
 from pilothouse.core.event import ResumeToken
-from pilothouse.core.facts import PICKED_MODE, THREADS, WISHES, load_fact, save_fact
 from pilothouse.core.ids import ConversationId, EngineId, IdMaker, SessionId
 from pilothouse.core.message import Address, Author, InboundMessage, MessageRef, parent_id
 from pilothouse.core.policy import MODES, ApprovalMode, narrower
@@ -29,6 +28,7 @@ from pilothouse.core.store import Tx
 from pilothouse.core.turn import Turn
 from pilothouse.runtime.audit import record
 from pilothouse.runtime.conversations.places import ensure_place, resolve
+from pilothouse.runtime.facts import PICKED_MODE, THREADS, WISHES, load_fact, save_fact
 from pilothouse.runtime.roles import may
 from pilothouse.runtime.settings import Settings
 

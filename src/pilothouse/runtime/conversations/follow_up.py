@@ -13,7 +13,6 @@ import msgspec
 from msgspec.structs import replace
 
 from pilothouse.core.conversation import Conversation
-from pilothouse.core.facts import CHAIN
 from pilothouse.core.ids import IdMaker, MessageId, UserId
 from pilothouse.core.message import Attachment, Author, Chain, Content, InboundMessage, clean_text
 from pilothouse.core.queue import NEVER, QueueRow, notes_waitlist
@@ -21,6 +20,7 @@ from pilothouse.core.store import Tx
 from pilothouse.core.text import first_line
 from pilothouse.core.turn import Turn
 from pilothouse.runtime.conversations.binding import widest_for
+from pilothouse.runtime.facts import CHAIN
 from pilothouse.runtime.outbox import say
 from pilothouse.runtime.settings import Settings
 

@@ -17,9 +17,9 @@ from msgspec.structs import replace
 
 from pilothouse.core.conversation import Conversation, Session
 from pilothouse.core.event import ResumeToken
-from pilothouse.core.facts import FORK, HANDOVER, load_fact, save_fact
 from pilothouse.core.ids import EngineId, IdMaker, SessionId
 from pilothouse.core.store import Tx
+from pilothouse.runtime.facts import FORK, HANDOVER, load_fact, save_fact
 
 MOST = 20
 """Sessions of one chain that are remembered."""

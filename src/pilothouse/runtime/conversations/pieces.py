@@ -18,13 +18,13 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pilothouse.core.facts import STOPPED
 from pilothouse.core.ids import ConversationId, IdMaker, MessageId
 from pilothouse.core.message import Address, InboundMessage, Piece, clean_text, made_of, pieces_of
 from pilothouse.core.queue import CONTROL_WAITLIST, Put, QueueRow
 from pilothouse.core.store import Store, Tx
 from pilothouse.runtime.audit import record
 from pilothouse.runtime.conversations.places import message_key
+from pilothouse.runtime.facts import STOPPED
 from pilothouse.runtime.settings import Settings
 
 PIECE = "piece"

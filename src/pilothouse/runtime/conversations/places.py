@@ -15,11 +15,11 @@ from msgspec import Struct
 
 from pilothouse.core.channel import PlaceSettings
 from pilothouse.core.conversation import Conversation
-from pilothouse.core.facts import MOVED, TRIGGER, load_fact, save_fact
 from pilothouse.core.ids import ConversationId
 from pilothouse.core.message import Address, MessageRef, conversation_id, inbox_key, parent_id
 from pilothouse.core.store import Tx
 from pilothouse.core.trigger import Trigger
+from pilothouse.runtime.facts import MOVED, TRIGGER, load_fact, save_fact
 from pilothouse.runtime.ports import PLACES, Ports
 
 MAX_CACHED = 10_000

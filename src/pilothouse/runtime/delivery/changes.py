@@ -18,7 +18,7 @@ from pilothouse.core.store import Tx
 from pilothouse.core.turn import Turn
 from pilothouse.runtime.asks.settle import replace_question, shown_asks
 from pilothouse.runtime.delivery.known_secrets import without_secrets
-from pilothouse.runtime.delivery.retry import MAX_SENDS, resend_pause_s
+from pilothouse.runtime.delivery.undelivered import MAX_SENDS, resend_pause_s
 from pilothouse.runtime.outbox import Edit, Reaction, content_of
 from pilothouse.runtime.ports import Ports
 

@@ -39,13 +39,16 @@ from pilothouse.runtime.asks.settle import is_shown_in_place
 from pilothouse.runtime.delivery.changes import apply_change
 from pilothouse.runtime.delivery.known_secrets import without_secrets
 from pilothouse.runtime.delivery.mail import AT_ONCE, Mail, Waiting
-from pilothouse.runtime.delivery.retry import MAX_SENDS, OWN_FAULT_SENDS, QUICK_SENDS, resend_pause_s
 from pilothouse.runtime.delivery.typing_indicator import ViewCalls
 from pilothouse.runtime.delivery.undelivered import (
+    MAX_SENDS,
+    OWN_FAULT_SENDS,
+    QUICK_SENDS,
     REFUSED,
     delivery_notice,
     give_up,
     post_notice,
+    resend_pause_s,
     retract_notice,
 )
 from pilothouse.runtime.outbox import content_at, end_key

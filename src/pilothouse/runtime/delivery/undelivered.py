@@ -1,7 +1,11 @@
-"""Reports messages that could not be delivered: in their conversation, to the session, or else elsewhere.
+"""Messages that were not delivered: when they are sent again, and who is told.
 
-Elsewhere is the private chat of the people who asked, then of the owners. Each notice is a row of the outbox and
-retried like the message it is about. An ask that is still open is instead shown to others who may answer it.
+A message that the platform did not confirm is sent again after pauses that double, up to five minutes. The pauses are kept
+in the store, so a restart shortens none of them. A channel that was in trouble and is well again ends them, once.
+
+A message that could not be delivered is reported in its conversation, to the session, or else elsewhere: in the private chat
+of the people who asked, then of the owners. Each notice is a row of the outbox and retried like the message it is about. An
+ask that is still open is instead shown to others who may answer it.
 """
 
 from __future__ import annotations
@@ -11,7 +15,7 @@ from collections.abc import Iterator
 import msgspec
 
 from pilothouse.core.ask import AskRow
-from pilothouse.core.ids import ConversationId, IdMaker, MessageId, TurnId, UserId
+from pilothouse.core.ids import ChannelId, ConversationId, IdMaker, MessageId, TurnId, UserId
 from pilothouse.core.message import Author, Content, InboundMessage
 from pilothouse.core.people import OWNERS, Authority
 from pilothouse.core.queue import CHANGES, NEVER, QueueRow, notes_waitlist
@@ -31,7 +35,7 @@ from pilothouse.runtime.outbox import (
     say,
 )
 from pilothouse.runtime.roles import approver_chats, may, private_chat_of
-from pilothouse.runtime.settings import Settings
+from pilothouse.runtime.settings import Settings, exponential_s
 
 REFUSED = "A message could not be delivered ({reason}): {text}"
 ELSEWHERE = (
@@ -210,3 +214,33 @@ def _tell_session(tx: Tx, ids: IdMaker, row: QueueRow, why: str, now: float) -> 
         at=now,
         ready_at=NEVER,
     )
+
+
+MAX_SENDS = 200
+"""With pauses of at most five minutes: most of a day. A change of a message that was sent has as many tries."""
+QUICK_SENDS = 3
+"""Sends before people are told. A short network failure rarely takes more."""
+OWN_FAULT_SENDS = 8
+"""Sends before the message is given up although its notice arrived: then the platform works and this message fails."""
+PLACES_AT_ONCE = 500
+
+
+def resend_pause_s(settings: Settings, sends: int) -> float:
+    return exponential_s(settings.retry_first_s, settings.doubt_cap_s, sends)
+
+
+def resend_now(tx: Tx, channel: ChannelId, now: float) -> None:
+    """Make the first unconfirmed message of each conversation ready: the channel is well again."""
+    for head in tx.outbox.deliverable(NEVER, channels=[channel], limit=PLACES_AT_ONCE):
+        row = _first_message(tx, head.conversation_id)
+        if row is not None and row.ready_at > now and _is_unconfirmed(tx, row):
+            tx.outbox.rewrite(row.id, bytes(row.body), ready_at=now)
+
+
+def _first_message(tx: Tx, conversation_id: ConversationId) -> QueueRow | None:
+    """Return the first unfinished row that is a message: a postponed change blocks none."""
+    return next((row for row in tx.outbox.unfinished(conversation_id) if row.kind not in CHANGES), None)
+
+
+def _is_unconfirmed(tx: Tx, row: QueueRow) -> bool:
+    return any(part.state == "sending" for part in tx.outbox.parts(row.id))

@@ -54,10 +54,12 @@ class Scheduler:
         """Do what is to be done now; return how long to sleep."""
         ports = self._ports
         try:
-            await self.settle()
-            await self.enqueue_due()
-            await self.start_scripts(tasks)
-            next_at = await ports.store.read(lambda tx: tx.schedules.next_at())
+            is_idle, next_at = await ports.store.read(self._look)
+            if not is_idle:
+                await self.settle()
+                await self.enqueue_due()
+                await self.start_scripts(tasks)
+                next_at = await ports.store.read(lambda tx: tx.schedules.next_at())
         except Fenced:
             raise
         except StoreError as error:
@@ -67,6 +69,12 @@ class Scheduler:
             return inf
         wait_s = next_at - ports.clock.now()
         return max(0.02, wait_s) if wait_s > 0 else ports.settings().poll_s  # due, but no place is free
+
+    def _look(self, tx: Tx) -> tuple[bool, float | None]:
+        """Return whether no run is open and no slot is due, as nearly always, and the time of the next slot."""
+        next_at = tx.schedules.next_at()
+        is_due = next_at is not None and next_at <= self._ports.clock.now()
+        return not is_due and not tx.schedules.open_runs(), next_at
 
     async def settle(self) -> None:
         """Write down what became of the runs that ended."""

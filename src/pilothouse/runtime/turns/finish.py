@@ -17,7 +17,6 @@ from msgspec import Struct
 
 from pilothouse.core.conversation import Session
 from pilothouse.core.event import EngineEvent, Notice, ResumeToken, TurnEnded
-from pilothouse.core.facts import OUTAGE
 from pilothouse.core.ids import EngineId, IdMaker, SessionId, TurnId
 from pilothouse.core.message import Attachment, Content, DoneStep, clean_text
 from pilothouse.core.outcome import Failure, FailureKind
@@ -28,6 +27,7 @@ from pilothouse.runtime.budget.ledger import settle
 from pilothouse.runtime.conversations.binding import session_owner, set_session, wishes_of
 from pilothouse.runtime.conversations.exchange import answer_asker
 from pilothouse.runtime.conversations.handover import fork_of, lineage, note_told
+from pilothouse.runtime.facts import OUTAGE
 from pilothouse.runtime.outbox import end_key, retired_key, say
 from pilothouse.runtime.settings import Settings, backoff_s
 from pilothouse.runtime.turns.last_message import (
@@ -224,6 +224,8 @@ def _begin_afresh(tx: Tx, ids: IdMaker, settings: Settings, turn: Turn, ending: 
 def prompt_after(tx: Tx, turn: Turn) -> Prompt:
     """Return the prompt of the next attempt: "Continue." if the turn had begun, or is a wake, and its session can be
     resumed; else the same prompt."""
+    if turn.prompt.engine_line:
+        return turn.prompt
     session = tx.sessions.get(turn.session_id)
     found_again = session is not None and session.resume is not None
     if not ((turn.began or turn.prompt.wake) and found_again):

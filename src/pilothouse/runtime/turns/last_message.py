@@ -21,7 +21,6 @@ from pilothouse.core.event import (
     ToolUpdated,
     TurnEnded,
 )
-from pilothouse.core.facts import OUTAGE
 from pilothouse.core.ids import CallId, ConversationId, EngineId, IdMaker, TurnId
 from pilothouse.core.message import Attachment, CommandButton, Content, DoneStep
 from pilothouse.core.outcome import Failure, FailureKind
@@ -32,6 +31,7 @@ from pilothouse.core.text import beginning, first_line, format_long, moment, rev
 from pilothouse.core.turn import Turn, retry_button
 from pilothouse.runtime.asks.settle import place_of_answer
 from pilothouse.runtime.asks.show import NO_PLACE, origin
+from pilothouse.runtime.facts import OUTAGE
 from pilothouse.runtime.outbox import end_elsewhere_key, say
 from pilothouse.runtime.roles import approver_chats, may
 from pilothouse.runtime.settings import Settings

@@ -46,7 +46,8 @@ def frame(messages: Sequence[InboundMessage]) -> Prompt:
     authors = tuple(dict.fromkeys(m.author.id for m in messages if m.kind in BY_PEOPLE))
     chain = None if authors else _longest_chain(messages)
     if len(messages) == 1 and passes_as_typed(messages[0]):
-        return Prompt(messages[0].whole_text, attachments, by, authors)
+        only = messages[0]
+        return Prompt(only.whole_text, attachments, by, authors, engine_line=only.engine_line)
     if len(messages) == 1 and messages[0].kind == "wake":
         return Prompt(messages[0].text, by=by, wake=messages[0].native_id)
     body = "\n".join(_element(number, message) for number, message in enumerate(messages, 1))

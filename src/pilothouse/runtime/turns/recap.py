@@ -14,7 +14,8 @@ from html import escape
 import msgspec
 from msgspec import Struct
 
-from pilothouse.core.ask_words import subject
+from pilothouse.core.ask_view import subject
+from pilothouse.core.conversation import Session
 from pilothouse.core.errors import PilothouseError
 from pilothouse.core.event import EngineEvent, PlanChanged, PlanItem
 from pilothouse.core.ids import ConversationId, SessionId, TurnId
@@ -22,6 +23,7 @@ from pilothouse.core.store import Tx
 from pilothouse.core.text import first_line
 from pilothouse.core.turn import Prompt, Turn
 from pilothouse.runtime.asks.outcome import decision_text
+from pilothouse.runtime.conversations.handover import handover_of
 from pilothouse.runtime.turns.last_message import DoneSteps
 from pilothouse.runtime.turns.prompt import without_recap
 
@@ -154,3 +156,10 @@ def _block(name: str, lines: Sequence[str]) -> list[str]:
 def _short(text: str, limit: int) -> str:
     text = _FILE_MENTION.sub("@ ", text.strip())
     return escape(text if len(text) <= limit else text[: limit - 1] + "…", quote=False)
+
+
+def recap_for(tx: Tx, conversation_id: ConversationId, session: Session) -> str:
+    """Write the recap that is due to a session after a move."""
+    due = handover_of(tx, session.id)
+    head = MEANWHILE if due.since else MOVED
+    return write_recap(tx, conversation_id, due.told, since=due.since, head=head)

@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 import msgspec
 
 from pilothouse.core.ask import AskRow, Decision, ends_turn
-from pilothouse.core.ask_words import subject
+from pilothouse.core.ask_view import subject
 from pilothouse.core.channel import LoggedEvent
 from pilothouse.core.conversation import Session
 from pilothouse.core.errors import PilothouseError
@@ -32,8 +32,8 @@ from pilothouse.runtime.ports import Topics
 from pilothouse.runtime.settings import Settings
 from pilothouse.runtime.turns.finish import forget_answers, prompt_after, withdraw_asks
 from pilothouse.runtime.turns.last_message import cause_heading, retry_buttons, retry_command
-from pilothouse.runtime.turns.recap import with_recap
-from pilothouse.runtime.turns.start import open_session, recap_for
+from pilothouse.runtime.turns.recap import recap_for, with_recap
+from pilothouse.runtime.turns.start import open_session
 
 GO_ON = "Continue. You waited for an answer to: {about}. Ask again; it is answered now."
 LOST_AGAIN = "Pilothouse stopped while this ran. Nothing had been done yet, so it runs again by itself."
@@ -127,7 +127,8 @@ def resume_released(tx: Tx, ids: IdMaker, settings: Settings, turn_id: TurnId, a
     settle_lost(tx, ids, settings, turn, at, ended=False)
     about = "; ".join(subject(row.ask) for row in asked if not row.topic)
     said = {"text": GO_ON.format(about=about), "attachments": (), "by": "pilothouse", "commands": False}
-    tx.turns.move(turn.id, "queued", prompt=msgspec.structs.replace(turn.prompt, wake="", **said))
+    go_on = msgspec.structs.replace(turn.prompt, wake="", **said)
+    tx.turns.move(turn.id, "queued", prompt=turn.prompt if turn.prompt.engine_line else go_on)
 
 
 def _was_stopped(answered: Sequence[AskRow], held: Collection[AskId]) -> bool:

@@ -17,13 +17,12 @@ import msgspec
 from pilothouse.core.engine import EngineSession
 from pilothouse.core.errors import EngineError, find_fenced
 from pilothouse.core.event import AskChanged, Asked, EngineEvent, ToolFinished, TurnEnded, UsageChanged
-from pilothouse.core.ids import CallId, TurnId
-from pilothouse.core.outcome import Failure
+from pilothouse.core.ids import CallId, EngineId, TurnId
+from pilothouse.core.outcome import Failure, FailureKind
 from pilothouse.core.store import Tx
 from pilothouse.core.turn import LIVE, Turn
 from pilothouse.runtime.budget.ledger import extend
 from pilothouse.runtime.ports import INBOX, OUTBOX, TRANSCRIPTS, Ports, control_of, end_of, events_of
-from pilothouse.runtime.turns.alternatives import find_alternatives
 from pilothouse.runtime.turns.asks import TurnAsks
 from pilothouse.runtime.turns.control import TurnControl
 from pilothouse.runtime.turns.finish import Ending, finish
@@ -143,9 +142,10 @@ class TurnRun:
             raise EngineError(Failure("bad_request", text))
         brief = await make_brief(self._ports, self._started)
         configured = await self._ports.mcp_servers(brief.workspace, brief.trusted)
+        sent = self._ports.client_servers(brief.conversation_id)
         own = stack.enter_context(self._ports.tools.lease(self._ports, brief.session_id))
         wished = await self._ports.preferences(brief.workspace, brief.trusted)
-        brief = msgspec.structs.replace(brief, mcp_servers={**configured, **own}, preferences=wished)
+        brief = msgspec.structs.replace(brief, mcp_servers={**sent, **configured, **own}, preferences=wished)
         self._asks.site = brief.site
         return await stack.enter_async_context(engine.open(brief))
 
@@ -307,3 +307,30 @@ async def _close(events: AsyncIterator[EngineEvent]) -> None:
     """Close the generator now, not when it is garbage-collected."""
     if isinstance(events, AsyncGenerator):
         await events.aclose()
+
+
+UNAVAILABLE: frozenset[FailureKind] = frozenset({"auth", "quota"})
+CHECKED_WITHIN_S = 5.0
+MOST = 2
+
+
+async def find_alternatives(ports: Ports, engine: EngineId, failure: Failure | None) -> tuple[EngineId, ...]:
+    """Return engines that work, if the failure says that this one is not available. The checks may start programs, and
+    the end of the turn waits for them, so their time is limited."""
+    settings = ports.settings()
+    known = set(settings.engine_names.values()) & set(ports.engines)
+    others = known - {engine, settings.demo_engine}
+    with anyio.move_on_after(CHECKED_WITHIN_S):
+        if not others or failure is None or not await _is_unavailable(ports, engine, failure):
+            return ()
+        reports = await ports.engine_reports()
+        return tuple(EngineId(one.id) for one in reports if one.works and one.id in others)[:MOST]
+    return ()
+
+
+async def _is_unavailable(ports: Ports, engine: EngineId, failure: Failure) -> bool:
+    if failure.kind in UNAVAILABLE:
+        return True
+    return failure.kind == "bad_request" and (
+        engine not in ports.engines or bool(await ports.engine_problem(engine))
+    )

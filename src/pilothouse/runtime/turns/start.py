@@ -50,7 +50,7 @@ from pilothouse.runtime.trust import (
     stored_trust,
 )
 from pilothouse.runtime.turns.prompt import cause_of, frame, passes_as_typed
-from pilothouse.runtime.turns.recap import MEANWHILE, MOVED, retired_notice, with_recap, write_recap
+from pilothouse.runtime.turns.recap import recap_for, retired_notice, with_recap, write_recap
 
 HOUR_S = 3600
 _decode = msgspec.json.Decoder(InboundMessage).decode
@@ -123,13 +123,6 @@ def _recapped(
     word = Content(retired_notice(recap), "notice")
     say(tx, ids, conversation.id, word, key=retired_key(old.id), at=at)
     return with_recap(prompt, recap)
-
-
-def recap_for(tx: Tx, conversation_id: ConversationId, session: Session) -> str:
-    """Write the recap that is due to a session after a move."""
-    due = handover_of(tx, session.id)
-    head = MEANWHILE if due.since else MOVED
-    return write_recap(tx, conversation_id, due.told, since=due.since, head=head)
 
 
 def _prompt(tx: Tx, settings: Settings, session: Session, messages: list[InboundMessage]) -> Prompt:
@@ -378,6 +371,7 @@ async def make_brief(ports: Ports, started: Started) -> Brief:
         turn_id=started.turn.id,
         wake=started.turn.prompt.wake,
         settings_dir=settings.settings_dirs.get(real, ""),
+        context_files=settings.context_files_in(session.workspace, state.holds),
     )
 
 

@@ -34,7 +34,7 @@ def open_read_only(config: SqliteConfig) -> AbstractContextManager[ReadOnlyStore
 
 
 def save_store(config: SqliteConfig, folder: Path) -> Path:
-    from pilothouse.stores.sqlite.snapshot import save_snapshot
+    from pilothouse.stores.sqlite.readonly import save_snapshot
 
     return save_snapshot(Path(config.path), config.busy_timeout_s, folder)
 

@@ -1,11 +1,14 @@
-"""Roles granted on this machine: one per person and workspace, enforced by the database."""
+"""What people decided on this machine: roles, one per person and workspace, and rules, each once per folder and session."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from pilothouse.core.ids import UserId
+import msgspec
+
+from pilothouse.core.ids import RuleId, SessionId, UserId
 from pilothouse.core.people import Grant
+from pilothouse.core.policy import RuleRow
 from pilothouse.stores.sqlite.link import Link
 
 
@@ -35,3 +38,25 @@ class GrantTable:
 
     def _all(self, name: str, **values: Any) -> list[Grant]:
         return [Grant(*row) for row in self._link.rows(f"people.{name}", **values)]
+
+
+class RuleTable:
+    def __init__(self, link: Link) -> None:
+        self._link = link
+
+    def add(self, row: RuleRow) -> bool:
+        return self._link.run("rules.add", **msgspec.structs.asdict(row)) > 0
+
+    def remove(self, id: RuleId) -> RuleRow | None:
+        row = self._link.row("rules.get", id=id)
+        self._link.run("rules.remove", id=id)
+        return RuleRow(*row) if row else None
+
+    def of(self, workspace: str, session_id: SessionId | None = None) -> list[RuleRow]:
+        return self._all("of", workspace=workspace, session_id=session_id)
+
+    def _all(self, name: str, **values: Any) -> list[RuleRow]:
+        return [RuleRow(*row) for row in self._link.rows(f"rules.{name}", **values)]
+
+    def list(self) -> list[RuleRow]:
+        return self._all("oldest")

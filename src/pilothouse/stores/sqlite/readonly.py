@@ -1,14 +1,16 @@
-"""Read-only access to the store, for commands: no thread, no new file, no migration.
+"""Read-only access to the store: a look, for commands, and a consistent copy while a gateway writes to it.
 
-It never migrates because an older Pilothouse may be using the file.
+No thread, no new file, no migration: an older Pilothouse may be using the file.
 """
 
 from __future__ import annotations
 
+import os
+import shutil
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -85,3 +87,34 @@ def _version_soon(db: sqlite3.Connection) -> int:
     while not (version := schema_version(db)) and time.monotonic() < deadline:
         time.sleep(0.05)
     return version
+
+
+def save_snapshot(path: Path, busy_timeout_s: float, folder: Path) -> Path:
+    """Copy the database and its blob files into `folder`; return the copied database.
+
+    The database first: a blob file is written before the row that names it, so the copied rows find their files.
+    """
+    if not path.is_file():
+        raise StoreError(f"there is no store {path}; there is nothing to back up")
+    copy = folder / path.name
+    os.close(os.open(copy, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    try:
+        with closing(connect(path, busy_timeout_s)) as source, closing(sqlite3.connect(copy)) as target:
+            make_readonly(source)
+            source.backup(target)
+            target.execute("PRAGMA journal_mode=DELETE")  # one file, whole without its journal
+    except sqlite3.Error as error:
+        raise translate(error, path) from error
+    _copy_blobs(path.with_name(path.name + ".blobs"), folder / f"{copy.name}.blobs")
+    return copy
+
+
+def _copy_blobs(source: Path, target: Path) -> None:
+    for file in sorted(source.rglob("*")):
+        place = target / file.relative_to(source)
+        try:
+            if file.is_file():
+                place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                shutil.copy2(file, place)
+        except FileNotFoundError:
+            continue  # deleted meanwhile: its row was pruned after the database was copied

@@ -25,11 +25,9 @@ from pilothouse.core.store import Store, Tx
 from pilothouse.stores.sqlite.blobs import BlobFiles
 from pilothouse.stores.sqlite.errors import translate, unusable
 from pilothouse.stores.sqlite.hints import Changes, CommitSignal, Hints
-from pilothouse.stores.sqlite.jobs import Job, Outcome, resolve
 from pilothouse.stores.sqlite.link import connect, make_durable, make_file, make_readonly, quick_check
 from pilothouse.stores.sqlite.migrate import check_ours, load_migrations, migrate
-from pilothouse.stores.sqlite.reader import Reader
-from pilothouse.stores.sqlite.writer import Writer, settle_files
+from pilothouse.stores.sqlite.threads import Job, Outcome, Reader, Writer, resolve, settle_files
 
 T = TypeVar("T")
 READERS = 2

@@ -18,16 +18,14 @@ from pilothouse.stores.sqlite.audit import AuditTable
 from pilothouse.stores.sqlite.blobs import BlobFiles, BlobRows
 from pilothouse.stores.sqlite.conversations import ConversationTable, SessionTable
 from pilothouse.stores.sqlite.costs import SpendingTable
-from pilothouse.stores.sqlite.events import EventTable
 from pilothouse.stores.sqlite.link import Link
 from pilothouse.stores.sqlite.nodes import NodeTable
 from pilothouse.stores.sqlite.outbox import OutboxTable
-from pilothouse.stores.sqlite.people import GrantTable
+from pilothouse.stores.sqlite.people import GrantTable, RuleTable
 from pilothouse.stores.sqlite.queue import InboxTable
-from pilothouse.stores.sqlite.rules import RuleTable
 from pilothouse.stores.sqlite.schedules import ScheduleTable
 from pilothouse.stores.sqlite.transcripts import TranscriptTable
-from pilothouse.stores.sqlite.turns import TurnTable
+from pilothouse.stores.sqlite.turns import EventTable, TurnTable
 
 
 class SqliteTx:

@@ -109,13 +109,7 @@ class ChatDialect:
             told["tool_calls"] = [_use(use) for use in reply.uses]
         elif not reply.text:
             told["content"] = ""
-        details = [
-            detail
-            for block in reply.blocks
-            if isinstance(block, Thought) and block.dialect == self.name
-            for detail in block.state.get("details", ())
-        ]
-        return told | {"reasoning_details": details} if details else told
+        return told
 
 
 class OpenRouterDialect(ChatDialect):
@@ -124,6 +118,17 @@ class OpenRouterDialect(ChatDialect):
     def _options(self, call: ModelCall) -> Object:  # pyrefly: ignore[missing-override-decorator]
         effort: Object = {"reasoning": {"effort": call.effort}} if call.effort else {}
         return {"usage": {"include": True}, **effort}
+
+    def _reply(self, reply: Replied) -> Object:  # pyrefly: ignore[missing-override-decorator]
+        """Send thoughts back: OpenRouter alone takes them."""
+        told = super()._reply(reply)
+        details = [
+            detail
+            for block in reply.blocks
+            if isinstance(block, Thought) and block.dialect == self.name
+            for detail in block.state.get("details", ())
+        ]
+        return told | {"reasoning_details": details} if details else told
 
 
 def _use(use: Use) -> Object:

@@ -1,4 +1,4 @@
-"""`grep`: ripgrep over a file or a folder; without ripgrep on PATH, the system's grep.
+"""`grep`: ripgrep over a file or a folder; where there is none, the system's grep.
 
 No pattern of a model runs inside this process: Python's own expressions can take for ever.
 """
@@ -6,6 +6,7 @@ No pattern of a model runs inside this process: Python's own expressions can tak
 from __future__ import annotations
 
 import shutil
+import sysconfig
 from typing import Annotated
 
 import anyio
@@ -54,7 +55,7 @@ async def search(given: Input, bench: Workbench) -> str:
 
 def _command(given: Input, path: str | None) -> list[str]:
     """Return the command for ripgrep, or for the system's grep where there is none."""
-    if program := shutil.which("rg", path=path):
+    if program := find_ripgrep(path):
         argv = [program, "--no-config", "--line-number", "--with-filename", "--no-heading", "--color=never"]
         argv += [f"--max-columns={LINE_CHARS}", "--max-columns-preview", "--hidden", "--glob=!.git"]
         argv += [f"--glob={given.include}"] * bool(given.include)
@@ -62,6 +63,11 @@ def _command(given: Input, path: str | None) -> list[str]:
         argv = ["grep", "-rnHIE", "--color=never", "--exclude-dir=.git", "--exclude-dir=node_modules"]
         argv += [f"--include={given.include}"] * bool(given.include)
     return [*argv, *["-i"] * given.ignore_case, "-e", given.pattern, "--", given.path]
+
+
+def find_ripgrep(path: str | None) -> str | None:
+    """Return the machine's own ripgrep, or the one that was installed with us; None if there is neither."""
+    return shutil.which("rg", path=path) or shutil.which("rg", path=sysconfig.get_path("scripts"))
 
 
 async def _run(argv: list[str], limit: int, bench: Workbench) -> tuple[list[str], str]:

@@ -6,33 +6,35 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from pilothouse.core.mcp import McpImage, McpTool, McpTools
+from pilothouse.core.mcp import Elicit, McpImage, McpTool, McpTools
 from pilothouse.engines.native.tools.tool import Output, Tool, Workbench
 from pilothouse.engines.tool_calls import MCP_PREFIX
 
 NO_WORDS = "[the tool answered nothing]"
 
 
-def make_tools(servers: McpTools) -> Sequence[Tool]:
-    """Return the tools of the servers that are ready now."""
-    return [_tool(servers, tool) for tool in servers.tools()]
+def make_tools(servers: McpTools, elicit: Elicit) -> Sequence[Tool]:
+    """Return the tools of the servers that are ready now. `elicit` asks people what a server asks during a call."""
+    return [_tool(servers, tool, elicit) for tool in servers.tools()]
 
 
-def _tool(servers: McpTools, tool: McpTool) -> Tool:
+def _tool(servers: McpTools, tool: McpTool, elicit: Elicit) -> Tool:
     return Tool(
         tool.name,
         tool.description,
         "tool",
         dict[str, Any],
-        partial(_call, servers, tool.name),
+        partial(_call, servers, tool.name, elicit),
         title=(f"{tool.server}: {tool.tool}", ""),
         schema=tool.schema,
         rule_name=f"{MCP_PREFIX}{tool.server}__{tool.tool}",
     )
 
 
-async def _call(servers: McpTools, name: str, given: dict[str, Any], bench: Workbench) -> Output:
-    result = await servers.call(name, given)
+async def _call(
+    servers: McpTools, name: str, elicit: Elicit, given: dict[str, Any], bench: Workbench
+) -> Output:
+    result = await servers.call(name, given, elicit)
     images = tuple(
         bench.history.keep_image(part.data, part.media_type)
         for part in result.content

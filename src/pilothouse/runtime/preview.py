@@ -1,7 +1,6 @@
 """Renders the change that an approval would make to a file as a unified diff. Pure: the current file is passed in.
 
-The engine says what changes (`Call.change`). A preview that cannot show all of it says so. What a preview does not show
-of the call is shown beside it (`beside_preview`): nobody says yes to what they did not see.
+The engine says what changes (`Call.change`). A preview that cannot show all of it says so.
 """
 
 from __future__ import annotations
@@ -10,22 +9,15 @@ import json
 from collections.abc import Awaitable, Callable, Iterator
 from difflib import SequenceMatcher
 from pathlib import PurePosixPath
-from typing import Any
 
 from msgspec import Struct
 
-from pilothouse.core.ask import Ask
 from pilothouse.core.call import Cell, Change, Replacement
 
 CONTEXT = 3
 COMPARED_LINES = 2000
 """Beyond this many lines, the differing part is shown as removed and added, without comparing lines."""
 WHOLE_CHARS = 200_000
-BRIEF_LINES = 40
-BRIEF_CHARS = 3000
-LINE_CHARS = 400
-MORE = "… "
-"""Start of the line that says how much is missing; no line of a diff starts so."""
 
 
 class Found(Struct, frozen=True):
@@ -33,24 +25,6 @@ class Found(Struct, frozen=True):
 
     text: str | None = None
     problem: str = ""
-
-
-def beside_preview(ask: Ask) -> dict[str, Any]:
-    """Return the part of the input that a preview does not show; the whole input if the call is not known."""
-    change = ask.call.change if ask.call is not None else None
-    return _without(ask, () if change is None else change.shown)
-
-
-def beside_headline(ask: Ask) -> dict[str, Any]:
-    """Return the part of the input that neither the headline nor the preview, if there is one, shows."""
-    named = () if ask.call is None else ask.call.shown
-    change = ask.call.change if ask.call is not None and ask.preview else None
-    return _without(ask, (*named, *(() if change is None else change.shown)))
-
-
-def _without(ask: Ask, shown: tuple[str, ...]) -> dict[str, Any]:
-    given = ask.payload.get("input")
-    return {key: value for key, value in given.items() if key not in shown} if isinstance(given, dict) else {}
 
 
 def render_change(change: Change, found: Found, cwd: str = "") -> str:
@@ -68,30 +42,6 @@ def render_change(change: Change, found: Found, cwd: str = "") -> str:
         return _bounded(diff_of(before, change.content, name))
     after, notes = _replaced(before or "", change.replacements)
     return _bounded("\n".join([*notes, diff_of(before, after, name) if not notes else _apart(change, name)]))
-
-
-def is_cut(diff: str) -> bool:
-    """Tell whether a preview is shortened beside a question."""
-    return shorten(diff).rpartition("\n")[2].startswith(MORE)
-
-
-def shorten(diff: str) -> str:
-    """Shorten a diff to fit beside a question; the last line says how much is missing. Idempotent."""
-    lines = diff.split("\n")
-    if lines[-1].startswith(MORE) and len(lines) <= BRIEF_LINES + 1 and len(diff) <= BRIEF_CHARS + LINE_CHARS:
-        return diff
-    kept, room = list[str](), BRIEF_CHARS
-    for long in lines[:BRIEF_LINES]:
-        line = long if len(long) <= LINE_CHARS else long[: LINE_CHARS - 1] + "…"
-        if len(line) > room:
-            break
-        room -= len(line) + 1
-        kept.append(line)
-    if kept == lines:
-        return diff
-    missing = len(lines) - len(kept)
-    more = f"{missing} more line{'' if missing == 1 else 's'}" if missing else "the lines above go on"
-    return "\n".join([*kept, f"{MORE}{more}"])
 
 
 def diff_of(before: str | None, after: str, name: str) -> str:

@@ -1,16 +1,22 @@
-"""Labels for what a turn does: one tool call, the last steps as lines, the status line. Shared by every channel."""
+"""The progress of a turn: labels for its calls, its last steps as lines, its status line. Shared by every channel.
+
+`ProgressMessages` notes which message shows the progress of which turn, so that an answer may replace it. It is kept in
+memory only: after a restart the answer is a new message.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import PurePosixPath
 
 from msgspec import Struct
 
+from pilothouse.core.errors import Rejected
 from pilothouse.core.event import ToolCall, ToolKind
-from pilothouse.core.ids import CallId
-from pilothouse.core.message import DoneStep, clean_text
+from pilothouse.core.ids import CallId, TurnId
+from pilothouse.core.message import DoneStep, MessageRef, Part, clean_text
 from pilothouse.core.text import format_cost, format_duration
 from pilothouse.core.view import Action, TurnView, elapsed_s, shown
 
@@ -236,3 +242,59 @@ def _doing(view: TurnView) -> str:
 
 def _steps(view: TurnView) -> str:
     return f"{view.steps} step{'' if view.steps == 1 else 's'}" if view.steps else ""
+
+
+ANSWER_S = 5.0
+"""How long the progress message of an ended turn waits for its answer before it is deleted."""
+
+
+class _Place:
+    def __init__(self) -> None:
+        import anyio
+
+        self.settled = anyio.Event()
+        self.is_answer = False
+
+
+class ProgressMessages:
+    def __init__(self) -> None:
+        self._of_turn: dict[TurnId, MessageRef] = {}
+        self._places: dict[MessageRef, _Place] = {}
+
+    def put(self, turn_id: TurnId, ref: MessageRef) -> None:
+        self._of_turn[turn_id] = ref
+        self._places[ref] = _Place()
+
+    async def replace(self, part: Part, edit: Callable[[MessageRef], Awaitable[bool]]) -> MessageRef | None:
+        """Edit the answer into the turn's progress message, and return that; None if there is none, or it does not work.
+
+        Then no later part may use it: that would be above the first."""
+        if part.data.get("kind") != "answer" or part.again:
+            return None
+        turn_id, taken = TurnId(part.data.get("turn_id", "")), False
+        ref = self._of_turn.get(turn_id)
+        if ref is None:
+            return None
+        with suppress(Rejected):
+            taken = await edit(ref)
+        self._of_turn.pop(turn_id, None)
+        if (place := self._places.get(ref)) is not None:
+            place.is_answer = taken
+            place.settled.set()
+        return ref if taken else None
+
+    def is_taken(self, ref: MessageRef) -> bool:
+        return ref in self._places and self._places[ref].is_answer
+
+    async def leave(self, ref: MessageRef) -> bool:
+        """Waits for the answer, then forgets the message; returns true if it is to be deleted."""
+        import anyio
+
+        place = self._places.get(ref)
+        if place is None:
+            return True
+        with anyio.move_on_after(ANSWER_S):
+            await place.settled.wait()
+        self._of_turn = {turn: other for turn, other in self._of_turn.items() if other != ref}
+        self._places.pop(ref, None)
+        return not place.is_answer

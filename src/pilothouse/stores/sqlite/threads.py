@@ -1,11 +1,13 @@
-"""The one writer: a thread that commits queued units in batches.
+"""The threads of the store: one writer, which commits queued units in batches, and readers beside it.
 
-It takes what is queued, and what arrives meanwhile, runs each unit in its own savepoint and commits once, so that many
-durable writes share one sync. A unit that raises is rolled back alone. No caller is told before COMMIT has returned.
+The writer takes what is queued, and what arrives meanwhile, runs each unit in its own savepoint and commits once, so that
+many durable writes share one sync. A unit that raises is rolled back alone. No caller is told before COMMIT has returned.
+Readers have connections of their own, so that no read waits behind a slow write.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sqlite3
 from collections.abc import Callable
@@ -13,14 +15,39 @@ from contextlib import suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from time import monotonic
+from typing import Any, NamedTuple
 
 from pilothouse.core.errors import Fenced, StoreError
 from pilothouse.core.ids import Epoch
+from pilothouse.core.store import Tx
 from pilothouse.stores.sqlite.blobs import BlobFiles
 from pilothouse.stores.sqlite.errors import translate, unusable
-from pilothouse.stores.sqlite.jobs import Job, Outcome
 from pilothouse.stores.sqlite.link import Link
 from pilothouse.stores.sqlite.tx import SqliteTx
+
+
+class Job(NamedTuple):
+    unit: Callable[[Tx], Any]
+    future: asyncio.Future[Outcome]
+    asked_at: float
+    """By the monotonic clock."""
+
+
+class Outcome(NamedTuple):
+    """Result of a job. Errors are values: a future rejects some exceptions and logs those never retrieved."""
+
+    future: asyncio.Future[Outcome]
+    value: Any
+    error: BaseException | None
+    changed: bool = False
+
+
+def resolve(outcomes: list[Outcome]) -> None:
+    """Resolve the futures of callers that were not cancelled. Event loop only."""
+    for outcome in outcomes:
+        if not outcome.future.done():
+            outcome.future.set_result(outcome)
+
 
 BATCH_S = 0.04
 """Time after which a batch takes no more units: its callers and other processes wait for it."""
@@ -185,3 +212,47 @@ def settle_files(db: sqlite3.Connection, files: BlobFiles) -> None:
         files.settle(lambda digest: link.row("blobs.get", hash=digest) is not None)
     finally:
         db.execute("COMMIT")
+
+
+class Reader:
+    """Runs on its thread. Snapshots are taken after a job was queued, so they contain every write that returned."""
+
+    def __init__(
+        self,
+        path: Path,
+        db: sqlite3.Connection,
+        files: BlobFiles,
+        jobs: SimpleQueue[Job | None],
+        report: Callable[[list[Outcome]], None],
+    ) -> None:
+        self._path = path
+        self._db = db
+        self._link = Link(db)
+        self._tx = SqliteTx(self._link, files)
+        self._jobs = jobs
+        self._report = report
+
+    def run(self) -> None:
+        """Run until a None arrives, and pass it on to the next reader."""
+        while (job := self._jobs.get()) is not None:
+            if not job.future.cancelled():
+                self._report([self._read(job)])
+        self._jobs.put(None)
+
+    def _read(self, job: Job) -> Outcome:
+        try:
+            self._link.begin()
+            outcome = Outcome(job.future, job.unit(self._tx), None)
+        except BaseException as error:  # noqa: BLE001  a unit's error is its caller's, not the thread's
+            outcome = Outcome(job.future, None, self._translated(error))
+        with suppress(sqlite3.Error):
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+        return outcome
+
+    def _translated(self, error: BaseException) -> BaseException:
+        if not isinstance(error, sqlite3.Error):
+            return error
+        if error.sqlite_errorcode == sqlite3.SQLITE_READONLY:
+            return StoreError("a unit passed to read() tried to write; pass it to write()")
+        return translate(error, self._path)

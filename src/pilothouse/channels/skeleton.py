@@ -1,0 +1,126 @@
+"""What channels of a remote platform do alike: send while they are connected, say short notices, and bear outages.
+
+The first failures of a connection are quiet, because networks blink. A lasting outage raises one alarm of each kind until
+it ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Generic, TypeVar
+
+import anyio
+from anyio.abc import TaskGroup
+
+from pilothouse.core.channel import ChannelHost
+from pilothouse.core.clock import Clock
+from pilothouse.core.errors import DeliveryError, TryLater
+from pilothouse.core.ids import ChannelId
+from pilothouse.core.message import Address
+
+S = TypeVar("S")
+OPENING_S = 5.0
+MAX_NOTICES = 16
+"""Notices that may wait to be sent at the same time; further ones are dropped."""
+
+
+class Connected(Generic[S]):
+    """The sender of a channel while it is connected. `say` sends a notice with it, on which nothing depends."""
+
+    def __init__(
+        self, id: ChannelId, host: ChannelHost, say: Callable[[S, Address, str, str], Awaitable[None]]
+    ) -> None:
+        self._id = id
+        self._log = host.log
+        self._say = say
+        self._notices = 0
+        self.close()
+
+    def open(self, sender: S) -> None:
+        self._sender = sender
+        self._opened.set()
+
+    def close(self) -> None:
+        self._sender: S | None = None
+        self._opened = anyio.Event()
+
+    async def sender(self) -> S:
+        """Return the sender, waiting briefly for it. Nothing was sent yet, so the caller may retry."""
+        if self._sender is None:
+            with anyio.move_on_after(OPENING_S):
+                await self._opened.wait()
+        if self._sender is None:
+            raise TryLater(OPENING_S, f"the {self._id.title()} channel is not open yet")
+        return self._sender
+
+    async def tell(self, tasks: TaskGroup, address: Address, text: str, reply_to: str) -> None:
+        """Send a notice in the background: a place that must wait delays nothing that is received."""
+        if self._notices >= MAX_NOTICES:
+            self._log(f"{self._id}.not_told", level="warning", text=text)
+            return
+        self._notices += 1
+        tasks.start_soon(self._tell, address, text, reply_to)
+
+    async def _tell(self, address: Address, text: str, reply_to: str) -> None:
+        try:
+            await self._say(await self.sender(), address, text, reply_to)
+        except DeliveryError as error:
+            self._log(f"{self._id}.not_told", text=text, why=str(error))
+        finally:
+            self._notices -= 1
+
+
+FIRST_S = 1.0
+LONGEST_S = 60.0
+LOUD_S = 60.0
+"""An outage that lasts this long is reported."""
+
+
+def pause_s(in_a_row: int, longest_s: float = LONGEST_S, first_s: float = FIRST_S) -> float:
+    """Return the pause after a number of failures in a row. It doubles with each."""
+    return min(first_s * 2 ** min(in_a_row - 1, 10), longest_s)
+
+
+class Outage:
+    """One outage after the other. `in_a_row` counts failures; `trouble` is the last alarm, empty while all is well."""
+
+    def __init__(self, clock: Clock, alarm: Callable[[str], None]) -> None:
+        self._clock = clock
+        self._alarm = alarm
+        self._since: float | None = None
+        self._told: set[str] = set()
+        self.in_a_row = 0
+        self.trouble = ""
+
+    @property
+    def lasted_s(self) -> float:
+        return 0.0 if self._since is None else self._clock.monotonic() - self._since
+
+    def fail(self) -> int:
+        """Count a failure; return how many there were in a row."""
+        self.begin()
+        self.in_a_row += 1
+        return self.in_a_row
+
+    def begin(self, since: float | None = None) -> None:
+        """Begin an outage, unless one has begun. `since` is when, if not now."""
+        if self._since is None:
+            self._since = self._clock.monotonic() if since is None else since
+
+    def begin_anew(self) -> None:
+        """Measure the outage from now on: the connection worked for a moment. The count and the alarms stay."""
+        self._since = self._clock.monotonic()
+
+    def tell(self, kind: str, text: str) -> None:
+        """Raise an alarm, once for each kind."""
+        if kind not in self._told:
+            self._told.add(kind)
+            self.trouble = text
+            self._alarm(text)
+
+    def end(self) -> float | None:
+        """End the outage; return how long it lasted, or None if there was none."""
+        lasted_s = None if self._since is None else self.lasted_s
+        self._since, self.in_a_row, self.trouble = None, 0, ""
+        self._told.clear()
+        return lasted_s
