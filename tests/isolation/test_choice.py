@@ -17,7 +17,7 @@ A_USER = 1000
 
 
 def automatic(stage: Stage, folder: Path, support: Support, user: int = A_USER) -> Jails:
-    return Jails(lambda workspace: AUTO, jails(stage, folder).places, no_log, lambda: support, user)
+    return Jails(lambda workspace: AUTO, jails(stage, folder).places, no_log, lambda: support, user=user)
 
 
 def test_a_proved_engine_is_jailed_in_a_folder_that_is_not_trusted(stage: Stage, tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_only_a_proved_jail_without_the_machines_network_makes_the_policy_quiete
 
     def made(isolation: Isolation, support: Support = there) -> Jails:
         return Jails(
-            lambda workspace: isolation, jails(stage, tmp_path).places, no_log, lambda: support, A_USER
+            lambda workspace: isolation, jails(stage, tmp_path).places, no_log, lambda: support, user=A_USER
         )
 
     for network in ("model", "none"):
