@@ -24,7 +24,7 @@ HOMES: Mapping[str, tuple[str, ...]] = {
     "click": ("pilothouse.__main__", "pilothouse.cli"),
     "cronsim": ("pilothouse.runtime.schedules",),
     "discord": ("pilothouse.channels.discord",),
-    "h11": ("pilothouse.http.server",),
+    "h11": ("pilothouse.http.forward", "pilothouse.http.server"),
     "httpcore2": ("pilothouse.http",),
     "httpx2": ("pilothouse.http", "pilothouse.mcp_client"),
     "mcp": ("pilothouse.agent_tools", "pilothouse.mcp_client"),

@@ -10,10 +10,12 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-from bench.crashing.house import CHOSEN, PATIENCE, TOOLS, with_tools
+from bench.crashing.house import CHOSEN, JAILED, PATIENCE, TOOLS, with_tools
 from bench.crashing.platform import CHANNELS
 from bench.crashing.report import SLOWEST_RECOVERY_S, closing_line, machine, passed, table
 from bench.crashing.sweep import MEMORY, Point, Result, Try, clock_points, count_points, try_all, try_point
+
+from pilothouse.isolation.support import find_support
 
 LONGEST_S = 1.2
 LONGEST_OUTSIDE_S = 2.4
@@ -109,6 +111,7 @@ def main() -> int:
         action="store_true",
         help="an agent that sends, asks a question and asks another agent by tools, and a due schedule",
     )
+    parser.add_argument("--jail", action="store_true", help="the engine's processes run in jails")
     parser.add_argument("--patience", type=float, default=1, metavar="N", help="wait N times as long")
     parser.add_argument("--every", type=int, default=1, metavar="N", help="only every N-th point")
     parser.add_argument("--at-once", type=int, default=2, metavar="N", help="points tried side by side")
@@ -119,7 +122,13 @@ def main() -> int:
         if (given.channel, given.engine) != (MEMORY, "script"):
             parser.error("--tools works with the channel in memory and the scripted engine only")
         os.environ[TOOLS] = "1"
-    what = f"{given.channel} · {given.engine}{' with tools' if given.tools else ''}"
+    if given.jail:
+        if given.engine != "script":
+            parser.error("--jail works with the scripted engine only")
+        if problem := find_support().problem:
+            parser.error(f"--jail: {problem}")
+        os.environ[JAILED] = "1"
+    what = f"{given.channel} · {given.engine}{' with tools' if given.tools else ''}{' in a jail' if given.jail else ''}"
     print(f"crash sweep · {what} · {machine()}", flush=True)
     _say("counting the points …")
     with tempfile.TemporaryDirectory(prefix="pilothouse-crash-") as shared:

@@ -22,11 +22,13 @@ from pilothouse.core.ask import Ask
 from pilothouse.core.channel import Channel
 from pilothouse.core.engine import Engine, EngineHost
 from pilothouse.core.ids import EngineId
+from pilothouse.core.isolation import Isolation
 from pilothouse.core.people import People as Roles
 from pilothouse.core.policy import NO_RULE, Ruling, Site
 from pilothouse.core.store import Store
 from pilothouse.engines.script import ENGINE
 from pilothouse.engines.script.config import ScriptConfig
+from pilothouse.isolation.jail import Jails, Places, sweep_scratch
 from pilothouse.runtime.gateway import TOPICS
 from pilothouse.runtime.ports import NoTools, Ports, StoreBlobs, SystemClock, ToolServer, new_id
 from pilothouse.runtime.settings import Settings
@@ -34,10 +36,13 @@ from pilothouse.runtime.settings import Settings
 CHOSEN = "CRASH_SWEEP_ENGINE"
 TOOLS = "CRASH_SWEEP_TOOLS"
 """Set if people talk to an agent that calls Pilothouse's own tools, and to nobody else."""
+JAILED = "CRASH_SWEEP_JAIL"
+"""Set if the engine's processes run in jails."""
 PATIENCE = "CRASH_SWEEP_PATIENCE"
 """How many times longer than usual everything may take."""
 LIBRARY = "library"
 """The other agent, by name."""
+ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = Path(__file__).with_name("script.toml")
 PART_LIMIT = 300
 STORIES = 12
@@ -67,6 +72,8 @@ class Home:
         self.report = folder / "report.json"
         self.platform = folder / "platform.json"
         self.stderr = folder / "stderr.txt"
+        self.scratch = folder / "jails"
+        """The private homes of jails."""
         self.library = folder / LIBRARY
         """The workspace of another agent; there is one only where agents have tools."""
 
@@ -147,7 +154,7 @@ def make_ports(
         engines={ENGINE.id: _engine(home, store, log, script)},
         channels={channel.id: channel},
         alive=is_alive,
-        sweep=sweep or partial(sweep_leftovers, str(home.database), log),
+        sweep=sweep or partial(_sweep, home, log),
         log=log,
         tools=_tools(),
         **_servers(),
@@ -184,11 +191,29 @@ def _engine(home: Home, store: Store, log: Log, script: Path) -> Engine:
     """The script engine; or, if so chosen, another engine under its name that plays the same script."""
     blobs = StoreBlobs(store, SystemClock())
     host = EngineHost(blobs, dict(os.environ), str(home.folder), str(home.database), log)
+    if os.environ.get(JAILED):
+        jails = _jails(home, log)
+        host = msgspec.structs.replace(host, jail=jails.open, confines=jails.confines)
     others = {"acp": _acp_engine, "codex": _codex_engine, "native": _native_engine}
     if make := others.get(os.environ.get(CHOSEN, "")):
         return make(msgspec.structs.replace(host, judge=_judge), home, script)
     player = [sys.executable, "-m", "bench.crashing.player", str(script), str(home.world)]
     return ENGINE.build(ScriptConfig(command=player, environment=["PYTHONPATH"]), host)
+
+
+def _jails(home: Home, log: Log) -> Jails:
+    """The workspace holds the store, as no real one may; the jail hides it. Tools are reached by the machine's network."""
+    isolation = Isolation("jail", allow_read=(str(ROOT),), network="open" if with_tools() else "none")
+    store = (f"{home.database}{end}" for end in ("", "-wal", "-shm"))
+    hidden = (*store, str(home.log), str(home.scratch))
+    places = Places(str(home.scratch), hidden, os.path.expanduser("~"))
+    return Jails(lambda workspace: isolation, places, log)
+
+
+async def _sweep(home: Home, log: Log) -> None:
+    """End what a killed gateway left, and remove the folders of its jails."""
+    await sweep_leftovers(str(home.database), log)
+    sweep_scratch(str(home.scratch))
 
 
 def _acp_engine(host: EngineHost, home: Home, script: Path) -> Engine:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -35,7 +36,10 @@ def test_it_names_the_proved_engines_and_what_would_be_missing_inside(
     text = f"[workspaces.w]\npath = '{work}'\nisolation = 'jail'\nallow_read = ['{tools}']\n"
     home = tmp_path / "home"
     home.mkdir()
-    fine, limits, missing = check_isolation(loaded(home, text))
+    (home / ".gitconfig").write_text("[user]\nname = Ada\n")
+    monkeypatch.setenv("HOME", str(home))
+    fine, limits, missing, author = check_isolation(loaded(home, text))
+    assert (author.state, author.fix) == ("warn", "add ~/.gitconfig to allow_read")
     assert fine.state == "ok"
     assert limits.name == "limits"
     assert "open files in each process" in limits.text
@@ -67,3 +71,13 @@ def test_a_workspace_in_a_container_says_whether_one_can_be_made(tmp_path: Path)
     text = f"[isolation]\nkind = 'container'\ncontainer = {{runtime = '/no/docker'}}\n[gateway]\ndefault_workspace = '{work}'"
     (check,) = check_isolation(loaded(home, text))
     assert "'/no/docker' is not there" in check.text
+
+
+def test_where_it_is_automatic_a_jail_that_cannot_be_made_is_a_warning(tmp_path: Path) -> None:
+    need_jail()
+    checks = list(
+        check_isolation(loaded(tmp_path, "[isolation]\nkind = 'auto'\n[workspaces.w]\npath = '/'\n"))
+    )
+    assert checks[-1].state == "warn"
+    assert any("makes no jail" in one.text for one in checks) == (os.geteuid() == 0)
+    assert "cannot be jailed" in checks[-1].text

@@ -107,3 +107,19 @@ def test_up_asks_about_the_folders_that_it_works_in(house: House) -> None:
     assert "Trust this folder?" in screen
     assert code == 130
     assert "was not trusted" in house.run("untrust", str(shop)).stdout
+
+
+def test_where_jails_are_automatic_a_terminal_asks_for_the_choice_and_keeps_it(house: House) -> None:
+    shop = make_shop(house)
+    assert "Keep engines" not in house.on_a_terminal("trust", str(shop))[1]
+    house.config.write_text('[isolation]\nkind = "auto"\n')
+    assert "jail here, as in folders that are not trusted? [y/N]" in _flat(
+        house, "trust", str(shop), said="y\n"
+    )
+    assert "[Y/n]" in _flat(house, "trust", str(shop), said="\n")
+    assert house.run("trust", "--no-jail", str(shop)).returncode == 0
+    assert "[y/N]" in _flat(house, "trust", str(shop), said="\n")
+
+
+def _flat(house: House, *words: str, said: str) -> str:
+    return " ".join(house.on_a_terminal(*words, said=said)[1].split())

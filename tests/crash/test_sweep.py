@@ -9,9 +9,10 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 import pytest
-from bench.crashing.house import CHOSEN, PATIENCE, TOOLS
+from bench.crashing.house import CHOSEN, JAILED, PATIENCE, TOOLS
 from bench.crashing.sweep import ROOT, SCENARIO, Point, count_points, environment, try_all, try_in, try_point
 from tests.forked import run
+from tests.isolation.canary import need_jail
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
@@ -55,3 +56,12 @@ def test_a_kill_beside_the_native_agent_loses_nothing() -> None:
     points = count_points("allow", run=run_native)
     for point in (around_the_ask(points)[1], points[len(points) // 2]):
         assert not try_point(point, how=partial(try_in, run=run_native)).faults
+
+
+def test_a_kill_while_the_engine_runs_in_a_jail_loses_nothing_and_leaves_nothing() -> None:
+    need_jail()
+    run_jailed = partial(run_forked, more={JAILED: "1", PATIENCE: "2.5"})
+    points = count_points("allow", run=run_jailed)
+    sample = dict.fromkeys([points[len(points) // 3], *around_the_ask(points)[1:2]])
+    results = list(try_all(sample, at_once=1, how=partial(try_in, run=run_jailed)))
+    assert [result for result in results if result.faults] == []

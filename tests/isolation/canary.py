@@ -17,12 +17,17 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from pilothouse.core.engine import EngineHost
 from pilothouse.core.isolation import Isolation
 from pilothouse.isolation import canaries
 from pilothouse.isolation.jail import Jails, Places
 from pilothouse.isolation.support import find_support
 
 SECRET = "canary-3f71-secret"
+MODEL_KEY = "sk-canary-77ab-model"
+"""The key of the scripted model, which no program inside may hold."""
+_HALVES = (MODEL_KEY[:12], MODEL_KEY[12:])
+"""The script must not hold the key either: it gets into transcripts."""
 NOT_TESTED = "NOT TESTED in a jail: {why}"
 
 _LINE = re.compile(r"\b([a-z_]+) (held|BROKEN)\b")
@@ -43,6 +48,7 @@ try mount 'mount -t tmpfs none /mnt'
 try capabilities 'grep -q CapEff.*[1-9a-f] /proc/self/status'
 try gateway 'test -d /proc/{pid} && grep -qa {secret} /proc/{pid}/environ'
 try environment 'cat /proc/[0-9]*/environ | grep -qa {secret}'
+try model_key 'cat /proc/[0-9]*/environ | grep -qa {key}'
 (setsid sleep {nap} >/dev/null 2>&1 &)
 echo > written.txt && test -s written.txt && echo "workspace writable"
 echo "tries done"
@@ -100,6 +106,7 @@ class Stage:
             .replace("{other}", str(self.other))
             .replace("{pid}", str(self.gateway.pid))
             .replace("{secret}", SECRET)
+            .replace("{key}", '"' + '""'.join(_HALVES) + '"')
             .replace("{port}", str(self.port))
             .replace("{nap}", self.nap)
         )
@@ -133,6 +140,17 @@ def check_table(engine: str, version: str, found: dict[str, str]) -> None:
         path.write_text(json.dumps(table | {engine: seen}, indent=1, sort_keys=True) + "\n")
     else:
         assert table.get(engine) == seen, "run tools/canaries"
+
+
+def holding_key(host: EngineHost, variable: str) -> EngineHost:
+    """Return the host with the key of the scripted model in its environment."""
+    return msgspec.structs.replace(host, environment={**host.environment, variable: MODEL_KEY})
+
+
+def files_with_key(folder: Path) -> list[str]:
+    """Return the files in which a program, or we, left the key."""
+    found = [path for path in folder.rglob("*") if path.is_file() and not path.is_symlink()]
+    return [str(path) for path in found if MODEL_KEY.encode() in path.read_bytes()]
 
 
 def no_log(event: str, **fields: object) -> None:

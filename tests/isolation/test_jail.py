@@ -213,3 +213,17 @@ async def test_the_programs_of_mcp_servers_are_there_with_the_files_that_they_na
     launcher = Launcher(jails(stage, tmp_path).open)
     assert (await output(launcher, start(stage, f"{program} {script}", needs=needs))).strip() == "served"
     assert "served" not in await output(launcher, start(stage, f"{program} {script}"))
+
+
+async def test_a_program_that_is_a_link_in_a_folder_which_is_shown_starts(
+    stage: Stage, tmp_path: Path
+) -> None:
+    need_jail()
+    real, link = stage.home / "share" / "tool", tmp_path / "bin" / "tool"
+    for folder in (real.parent, link.parent):
+        folder.mkdir()
+    real.write_text("#!/bin/sh\necho started\n")
+    real.chmod(0o755)
+    link.symlink_to(real)
+    made = jails(stage, tmp_path, allow_read=(str(link.parent),))
+    assert (await output(Launcher(made.open), start(stage, "", argv=[str(link)]))).strip() == "started"

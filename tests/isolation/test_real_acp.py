@@ -11,12 +11,24 @@ from tests.engines.acp.model_api import open_model
 from tests.engines.acp.real import PROGRAMS, obedient, real_agent
 from tests.engines.acp.test_turns import Always
 from tests.engines.codex.rig import answer_with, end_of, read
-from tests.isolation.canary import NAMES, REACH_NAMES, REACHES, Stage, check_table, jails, need_jail
+from tests.isolation.canary import (
+    MODEL_KEY,
+    NAMES,
+    REACH_NAMES,
+    REACHES,
+    Stage,
+    check_table,
+    files_with_key,
+    holding_key,
+    jails,
+    need_jail,
+)
 
 from pilothouse.core.ask import Decision
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 VERSIONS = {"gemini": "0.61.0", "qwen": "0.24.4"}
+KEYS = {"gemini": ("GEMINI_API_KEY", "x-goog-api-key"), "qwen": ("OPENAI_API_KEY", "authorization")}
 MODELS = {"gemini": "gemini-2.5-pro", "qwen": None}
 
 
@@ -28,7 +40,7 @@ async def test_nothing_that_the_agent_runs_reaches_beyond_its_jail(name: str, tm
         made = real_agent(name, tmp_path / "rig", api, Always("ask"))
         stage = Stage(tmp_path, home=tmp_path / "rig" / "home", workspace=made.workspace)
         made.host = msgspec.structs.replace(
-            made.host,
+            holding_key(made.host, KEYS[name][0]),
             jail=(shut := jails(stage, tmp_path, network="model")).open,
             confines=shut.confines,
         )
@@ -45,6 +57,9 @@ async def test_nothing_that_the_agent_runs_reaches_beyond_its_jail(name: str, tm
             found = stage.verdicts((made.workspace / "told.txt").read_text())
         finally:
             stage.close()
+        sent = {one.headers[KEYS[name][1]].removeprefix("Bearer ") for one in api.requests}
+        assert sent == {MODEL_KEY}
     check_table(name, VERSIONS[name], found)
     assert found == dict.fromkeys((*NAMES, *REACH_NAMES, "settings"), "held")
+    assert files_with_key(tmp_path) == []
     assert made.leftovers() == []

@@ -10,7 +10,18 @@ import pytest
 from tests.engines.claude.api import bash, open_api, say
 from tests.engines.claude.binary import VERSION
 from tests.engines.claude.rig import Rig, end_of, read
-from tests.isolation.canary import NAMES, REACH_NAMES, REACHES, Stage, check_table, jails, need_jail
+from tests.isolation.canary import (
+    MODEL_KEY,
+    NAMES,
+    REACH_NAMES,
+    REACHES,
+    Stage,
+    check_table,
+    files_with_key,
+    holding_key,
+    jails,
+    need_jail,
+)
 
 from pilothouse.engines.claude.engine import ClaudeEngine
 
@@ -30,12 +41,16 @@ async def test_nothing_that_claude_runs_reaches_beyond_its_jail(stage: Stage, tm
         (rig.home / ".claude" / "projects" / "other" / "a.jsonl").write_text("{}")
         (rig.home / ".claude" / "settings.json").write_text("{}")
         made = jails(stage, tmp_path, network="model")
-        host = msgspec.structs.replace(rig.host(), jail=made.open, confines=made.confines)
+        host = msgspec.structs.replace(
+            holding_key(rig.host(), "ANTHROPIC_API_KEY"), jail=made.open, confines=made.confines
+        )
         async with ClaudeEngine(rig.config(), host) as engine, engine.open(rig.brief(**FULL)) as session:
             assert end_of(await read(session)).answer == "done"
+        assert {one.headers["x-api-key"] for one in api.main} == {MODEL_KEY}
         told = str([one.tool_results for one in api.main])
     found = stage.verdicts(told)
     assert found == dict.fromkeys((*NAMES, *REACH_NAMES, "settings", "other_logs"), "held")
     check_table("claude", VERSION, found)
     assert (rig.workspace / "written.txt").exists()
+    assert files_with_key(tmp_path) == []
     assert rig.leftovers() == []

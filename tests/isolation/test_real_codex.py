@@ -10,7 +10,18 @@ import pytest
 from tests.engines.codex.api import open_api, say, shell
 from tests.engines.codex.binary import VERSION, codex_binary
 from tests.engines.codex.rig import Rig, end_of, read
-from tests.isolation.canary import NAMES, REACH_NAMES, REACHES, Stage, check_table, jails, need_jail
+from tests.isolation.canary import (
+    MODEL_KEY,
+    NAMES,
+    REACH_NAMES,
+    REACHES,
+    Stage,
+    check_table,
+    files_with_key,
+    holding_key,
+    jails,
+    need_jail,
+)
 
 from pilothouse.engines.codex.config import CodexConfig
 from pilothouse.engines.codex.engine import CodexEngine
@@ -27,7 +38,9 @@ async def test_nothing_that_codex_runs_reaches_beyond_its_jail_and_a_session_goe
     with open_api(shell(script), say("done"), say("again")) as api:
         rig = Rig(tmp_path, api)
         made = jails(stage, tmp_path, network="model")
-        host = msgspec.structs.replace(rig.host(), jail=made.open, confines=made.confines)
+        host = msgspec.structs.replace(
+            holding_key(rig.host(), "SCRIPTED_KEY"), jail=made.open, confines=made.confines
+        )
         async with CodexEngine(CodexConfig(command=str(codex_binary())), host) as engine:
             async with engine.open(rig.brief(**FULL)) as session:
                 end = end_of(await read(session))
@@ -35,10 +48,12 @@ async def test_nothing_that_codex_runs_reaches_beyond_its_jail_and_a_session_goe
             async with engine.open(rig.brief(resume=end.resume, **FULL)) as session:
                 assert end_of(await read(session)).answer == "again"
             assert len(await engine.sessions(str(rig.workspace))) == 1
+        assert {one.headers["authorization"] for one in api.requests} == {f"Bearer {MODEL_KEY}"}
         told = str([one.body for one in api.requests])
     found = stage.verdicts(told)
     check_table("codex", VERSION, found)
     assert found == dict.fromkeys((*NAMES, *REACH_NAMES, "settings"), "held")
     assert (rig.workspace / "written.txt").exists()
     assert not list((rig.home / ".codex").glob("sessions/*"))
+    assert files_with_key(tmp_path) == []
     assert rig.leftovers() == []

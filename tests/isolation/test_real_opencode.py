@@ -12,7 +12,18 @@ from tests.engines.codex.rig import end_of, read
 from tests.engines.opencode.api import open_chat, shell
 from tests.engines.opencode.binary import VERSION
 from tests.engines.opencode.rig import Rig
-from tests.isolation.canary import NAMES, REACH_NAMES, REACHES, Stage, check_table, jails, need_jail
+from tests.isolation.canary import (
+    MODEL_KEY,
+    NAMES,
+    REACH_NAMES,
+    REACHES,
+    Stage,
+    check_table,
+    files_with_key,
+    holding_key,
+    jails,
+    need_jail,
+)
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 FULL: dict[str, Any] = {"approval_mode": "full-access"}
@@ -33,12 +44,14 @@ async def test_nothing_that_opencode_runs_reaches_beyond_its_jail_and_a_session_
             async with engine.open(rig.brief(resume=end.resume, **FULL)) as session:
                 assert end_of(await read(session)).answer == "again"
             assert len(await engine.sessions(str(rig.workspace))) == 1
+        assert {one.headers["authorization"] for one in api.requests} == {f"Bearer {MODEL_KEY}"}
         told = str([one.body for one in api.requests])
     found = stage.verdicts(told)
     check_table("opencode", VERSION, found)
     assert found == dict.fromkeys((*NAMES, *REACH_NAMES, "settings"), "held")
     assert (rig.workspace / "written.txt").exists()
     assert not (rig.home / ".local/share/opencode/opencode.db").exists()
+    assert files_with_key(tmp_path) == []
     assert rig.leftovers() == []
 
 
@@ -47,5 +60,7 @@ class JailedRig(Rig):
 
     def host(self, state: str = "") -> Any:  # pyrefly: ignore[missing-override-decorator]
         return msgspec.structs.replace(
-            super().host(state), jail=self.jails.open, confines=self.jails.confines
+            holding_key(super().host(state), "SCRIPTED_KEY"),
+            jail=self.jails.open,
+            confines=self.jails.confines,
         )

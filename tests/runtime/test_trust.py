@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.runtime.rig import open_rig
@@ -12,7 +13,15 @@ from tests.runtime.test_commands import reply_to
 
 from pilothouse.core.errors import ConfigError
 from pilothouse.core.store import Tx
-from pilothouse.runtime.trust import folder_mark, look_at_trust, trust, untrust, was_decided
+from pilothouse.runtime.trust import (
+    choose_jail,
+    folder_mark,
+    look_at_trust,
+    trust,
+    trusted_folders_with_jails,
+    untrust,
+    was_decided,
+)
 
 
 def is_trusted(tx: Tx, folder: str) -> bool:
@@ -20,17 +29,26 @@ def is_trusted(tx: Tx, folder: str) -> bool:
 
 
 async def test_a_workspace_is_trusted_by_an_owners_word_alone(tmp_path: Path) -> None:
-    async with open_rig(tmp_path) as rig:
+    noted: list[tuple[str, bool, bool]] = []
+
+    def note(*trust: Any) -> None:
+        noted.append(trust)
+
+    async with open_rig(tmp_path, note_trust=note) as rig:
         await rig.channel.say("one")
         await rig.until_ended()
         workspace = rig.engine.briefs[0].workspace
+        real = os.path.realpath(workspace)
         await rig.store.write(lambda tx: trust(tx, workspace, "ann", 1.0))
+        await rig.store.write(lambda tx: choose_jail(tx, real, "ann", 1.0, jail=True))
         await rig.channel.say("two")
         await rig.until_ended(2)
         assert await rig.store.write(lambda tx: untrust(tx, workspace, "ann", 2.0))
         await rig.channel.say("three")
         await rig.until_ended(3)
         assert [brief.trusted for brief in rig.engine.briefs] == [False, True, False]
+        assert noted == [(real, False, False), (real, True, True), (real, False, True)]
+        assert await rig.store.read(trusted_folders_with_jails) == []
 
 
 async def test_neither_a_copy_nor_what_takes_its_place_is_trusted(tmp_path: Path) -> None:

@@ -26,7 +26,8 @@ def make_jails(holder: ConfigHolder, log: Callable[..., None]) -> Jails:
     loaded = holder.loaded
     hidden = (*own_files(loaded.paths, loaded.config), str(loaded.paths.config_file.parent / "workspaces"))
     home = os.path.realpath(os.path.expanduser("~"))
-    places = Places(str(loaded.paths.state_dir / "jails"), hidden, home)
+    uploads = str(loaded.paths.data_dir / "uploads")
+    places = Places(str(loaded.paths.state_dir / "jails"), hidden, home, uploads)
     return Jails(partial(_settings, holder), places, log)
 
 

@@ -36,6 +36,7 @@ from pilothouse.runtime.audit import Trail
 from pilothouse.runtime.commands.table import menu
 from pilothouse.runtime.facts import STORE_NAME
 from pilothouse.runtime.ports import StoreBlobs, SystemClock, new_id
+from pilothouse.runtime.trust import trusted_folders_with_jails
 
 if TYPE_CHECKING:
     from typing_extensions import override
@@ -126,6 +127,8 @@ async def open_app(
         async with spec.open(loaded.config.store.settings) as store:
             marker = await store.write(_store_name)
             app = App(plugins, ConfigHolder(loaded, read), log, redactor, store, marker)
+            for folder, jail in await store.read(trusted_folders_with_jails):
+                app.jails.note_trust(folder, True, jail)
             async with app.mcp.run():
                 yield app
 
@@ -268,18 +271,20 @@ def _engine_host(app: App, id: EngineId) -> EngineHost:
         str(state),
         app.marker,
         app.log,
-        partial(_judge, app),
-        jail=app.jails.open,
-        confines=app.jails.confines,
+        partial(_judge, app, id),
+        jail=partial(app.jails.open, engine=id),
+        confines=partial(app.jails.confines, engine=id),
+        uploads=partial(app.jails.uploads, engine=id),
         open_mcp=app.mcp.open,
         retention_days=app.config.gateway.retention_days,
         lanes=app.lanes,
     )
 
 
-async def _judge(app: App, ask: Ask, site: Site) -> Ruling:
+async def _judge(app: App, engine: EngineId, ask: Ask, site: Site) -> Ruling:
     """Judges a call, and records in the audit log what was decided without asking a person."""
-    ruling = await app.policy.judge(ask, site)
+    held = app.jails.holds(site.workspace, engine)
+    ruling = await app.policy.judge(ask, msgspec.structs.replace(site, held=held))
     app.trail.note_ruling(app.clock.now(), ask, ruling, cwd=ask.payload.get("cwd"))
     return ruling
 

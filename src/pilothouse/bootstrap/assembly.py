@@ -43,6 +43,7 @@ from pilothouse.core.ids import ChannelId, EngineId
 from pilothouse.core.message import Address
 from pilothouse.isolation.cgroup import find_bases, sweep_groups
 from pilothouse.isolation.jail import sweep_scratch
+from pilothouse.isolation.uploads import sweep_uploads
 from pilothouse.plugins import Loaded, Plugins
 from pilothouse.runtime.agent_calls.hosts import ask_host
 from pilothouse.runtime.agent_calls.messages import parse_destinations
@@ -73,6 +74,7 @@ def make_ports(
                 mode_in=partial(mode_in, app.holder.loaded),
                 widest_in=widest_in,
                 isolation_of=app.jails.describe,
+                note_trust=app.jails.note_trust,
                 context_files_in=partial(container_instructions, app.holder),
                 settings_dirs=_settings_dirs(app),
                 destinations=_destinations(config),
@@ -120,6 +122,8 @@ async def _sweep(app: App) -> None:
     """End what a killed gateway left running, and remove the folders of its jails."""
     await sweep_leftovers(app.marker, app.log)
     await anyio.to_thread.run_sync(sweep_scratch, app.jails.places.scratch)
+    days = app.config.gateway.retention_days
+    await anyio.to_thread.run_sync(sweep_uploads, app.jails.places.uploads, days)
     await anyio.to_thread.run_sync(sweep_groups, find_bases())
 
 

@@ -11,6 +11,7 @@ from pilothouse.config import ConfigHolder, Loaded, isolation_in
 from pilothouse.core.isolation import Isolation
 from pilothouse.isolation.canaries import read_proofs
 from pilothouse.isolation.cgroup import find_bases
+from pilothouse.isolation.choice import AS_ROOT
 from pilothouse.isolation.jail import Jails
 from pilothouse.isolation.limits import bounds_of, describe_limits
 from pilothouse.isolation.profile import is_within
@@ -23,6 +24,8 @@ UNUSED = "no workspace is jailed; jails can be made here"
 PROVED = "jails can be made here; proved with {engines}"
 CONTAINERS = "containers can be made here with {program}; not proved with any engine"
 LIMITS_FIX = "pilothouse service install, so that control groups hold the limits: docs/isolation.md"
+GIT_SETTINGS = "~/.gitconfig"
+NO_AUTHOR = "{file} is absent inside, so commits have no author unless the repository names one"
 ABSENT = "commands in {folders} are absent inside"
 
 
@@ -34,19 +37,22 @@ def check_isolation(loaded: Loaded) -> Iterator[Check]:
         yield Check("isolation", "off", f"no workspace is jailed. {problem}" if problem else UNUSED)
         return
     kinds = {isolation_in(loaded, place).kind for place in places} | {loaded.config.isolation.kind}
-    if support.problem and "jail" in kinds:
-        state = "broken" if loaded.config.isolation.when_missing == "refuse" else "warn"
+    if support.problem and kinds & {"jail", "auto"}:
+        refuses = loaded.config.isolation.when_missing == "refuse" and "jail" in kinds
         fix = INSTALL if support.problem == MISSING else "read docs/isolation.md"
-        yield Check("isolation", state, support.problem, fix)
-    elif "jail" in kinds:
+        yield Check("isolation", "broken" if refuses else "warn", support.problem, fix)
+    elif kinds & {"jail", "auto"}:
         engines = ", ".join(name for name, proof in sorted(read_proofs().items()) if proof.holds)
         yield Check("isolation", "ok", PROVED.format(engines=engines or "no engine"))
         yield _check_limits(loaded)
+    if "auto" in kinds and os.geteuid() == 0:
+        text = f'isolation = "auto" makes no jail: {AS_ROOT}'
+        yield Check("isolation", "warn", text, "run Pilothouse as another user")
     if loaded.config.isolation.kind == "container" and not places:
         yield _check_container(loaded)
     jails = make_jails(ConfigHolder(loaded, lambda: loaded), _no_log)
     for place in places:
-        if not (support.problem and isolation_in(loaded, place).kind == "jail"):
+        if not (support.problem and isolation_in(loaded, place).kind != "container"):
             yield from _check_place(loaded, jails, place)
 
 
@@ -73,7 +79,8 @@ def _jailed_places(loaded: Loaded) -> list[str]:
 
 def _check_place(loaded: Loaded, jails: Jails, place: str) -> Iterator[Check]:
     if problem := jails.problem(place):
-        yield Check("isolation", "broken", problem, f"change isolation of {place}")
+        state = "warn" if isolation_in(loaded, place).kind == "auto" else "broken"
+        yield Check("isolation", state, problem, f"change isolation of {place}")
         return
     isolation = isolation_in(loaded, place)
     if isolation.kind == "container":
@@ -90,6 +97,10 @@ def _check_place(loaded: Loaded, jails: Jails, place: str) -> Iterator[Check]:
     if absent:
         text = f"{place}: {ABSENT.format(folders=', '.join(absent))}"
         yield Check("isolation", "warn", text, "add their folders to allow_read")
+    settings = os.path.expanduser(GIT_SETTINGS)
+    if os.path.isfile(settings) and not any(is_within(settings, one) for one in shown):
+        text = f"{place}: {NO_AUTHOR.format(file=GIT_SETTINGS)}"
+        yield Check("isolation", "warn", text, f"add {GIT_SETTINGS} to allow_read")
 
 
 def _no_log(_event: str, **_fields: object) -> None:

@@ -18,17 +18,20 @@ import click
 from pilothouse.bootstrap.people import terminal_user
 from pilothouse.bootstrap.terminal_text import say
 from pilothouse.cli.question import ask_yes
-from pilothouse.cli.store import existing_folder, read_store, write_store
+from pilothouse.cli.store import existing_folder, load_plain, read_store, write_store
 from pilothouse.cli.table import cut, plain, width
+from pilothouse.config import isolation_in
 from pilothouse.core.engine import TrustedFile
 from pilothouse.runtime.trust import (
     LAPSED,
     TrustState,
+    choose_jail,
     has_lapsed,
     look_at_trust,
     trust,
     trusted_folders,
     untrust,
+    wants_jail,
     was_decided,
 )
 from pilothouse.runtime.trust_files import Change, TrustedContent, has_section, read_content
@@ -51,6 +54,7 @@ KEPT = {
 }
 
 
+JAIL_TOO = "Keep engines in a jail here, as in folders that are not trusted?"
 CHANGED = "{path} was trusted. Since then these have changed:"
 SHOWN = 40
 LINE_COLUMNS = 160
@@ -59,7 +63,12 @@ LINE_COLUMNS = 160
 @click.command("trust")
 @click.argument("path", default=".")
 @click.option("--list", "listed", is_flag=True, help="Show the trusted folders, and what is trusted in each.")
-def command(path: str, listed: bool) -> None:
+@click.option(
+    "--jail/--no-jail",
+    default=None,
+    help='Keep engines in a jail there, or not, where isolation = "auto". Remembered.',
+)
+def command(path: str, listed: bool, jail: bool | None) -> None:
     """Let engines use a folder's own settings, hooks and servers."""
     files = obeyed_files()
     if listed:
@@ -73,6 +82,7 @@ def command(path: str, listed: bool) -> None:
             print(f"Nothing was changed: engines ignore the settings of {folder}.")
             return
     _keep(folder, True, state.content)
+    _settle_jail(folder, jail)
     say("\n".join([MEANING.format(path=folder), *_render_content(state.content, files)]), sys.stdout)
 
 
@@ -111,6 +121,8 @@ def _ask_about(place: str) -> None:
             say(LAPSED)
     yes = ask_yes("Trust this folder?", default=False, err=True)
     _keep(place, yes, state.content)
+    if yes:
+        _settle_jail(place, None)
     say(KEPT[yes].format(path=place) + "\n")
 
 
@@ -181,6 +193,16 @@ def _keep(place: str, yes: bool, content: TrustedContent | None = None) -> None:
     by, at = terminal_user(), time.time()
     content = content if content is not None else read_content(place, obeyed_files())
     write_store(lambda tx: trust(tx, place, by, at, content) if yes else untrust(tx, place, by, at))
+
+
+def _settle_jail(place: str, said: bool | None) -> None:
+    """Store whether engines are jailed in a trusted folder; ask on a terminal where that counts."""
+    if said is None:
+        if not _on_terminal() or isolation_in(load_plain(), place).kind != "auto":
+            return
+        said = ask_yes(JAIL_TOO, default=read_store(lambda tx: wants_jail(tx, place)) or False, err=True)
+    by, at, chosen = terminal_user(), time.time(), said
+    write_store(lambda tx: choose_jail(tx, place, by, at, jail=chosen))
 
 
 def _on_terminal() -> bool:

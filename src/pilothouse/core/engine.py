@@ -309,6 +309,10 @@ def no_jail(workspace: str) -> bool:
     return False
 
 
+def no_uploads(workspace: str) -> str:
+    return ""
+
+
 async def ask_always(ask: Ask, site: Site) -> Ruling:
     return NO_RULE
 
@@ -329,6 +333,9 @@ class EngineHost(Struct, frozen=True):
     """For `pilothouse.processes.Launcher`, which starts every process of an engine."""
     confines: Callable[[str], bool] = no_jail
     """Tells whether processes for a workspace get a jail. A process that serves several workspaces then serves this one alone."""
+    uploads: Callable[[str], str] = no_uploads
+    """Returns the folder for files that people send to the agent of a jailed workspace: the jail shows it there, read-only, as
+    `UPLOADS`. Empty where the files are saved in the workspace itself."""
     open_mcp: OpenMcp = no_mcp
     """For engines without an MCP client of their own: entered by the engine for as long as it lives."""
     retention_days: int = 30

@@ -8,13 +8,15 @@ from typing import Annotated, Any, Literal, TypeVar
 import msgspec
 from msgspec import Meta, Struct, field
 
-Kind = Literal["none", "jail", "container"]
+Kind = Literal["none", "auto", "jail", "container"]
 Network = Literal["open", "model", "none"]
 WhenMissing = Literal["refuse", "open"]
 
-KINDS: tuple[Kind, ...] = ("none", "jail", "container")
+KINDS: tuple[Kind, ...] = ("none", "auto", "jail", "container")
 NETWORKS: tuple[Network, ...] = ("open", "model", "none")
 """Both from the loosest to the tightest."""
+UPLOADS = ".pilothouse/uploads"
+"""Where a jail shows, in the workspace, the files that people sent. On the machine they lie elsewhere."""
 INSIDE_USER = 1000
 """The user id that a jail of root shows: programs such as Claude Code refuse some things to root."""
 
@@ -94,6 +96,21 @@ def overlaid(under: Table, over: Table) -> Table:
     return msgspec.structs.replace(under, **{name: getattr(over, name) for name in names})
 
 
+class HeldKey(Struct, frozen=True):
+    """A key that we hold: inside, its variable has a placeholder, and the program is told an address of ours instead of `url`.
+    What is sent there goes to `url`, with the key in the headers that have the placeholder."""
+
+    variable: str
+    url: str
+    """The address of the model, up to the part that the program adds."""
+    address: str = ""
+    """The variable that names the address; empty if `stand_in` stands for it in other variables or in arguments."""
+
+    @property
+    def stand_in(self) -> str:
+        return f"<pilothouse-address-of {self.url}>"
+
+
 class Needs(Struct, frozen=True):
     """What a program must reach inside a jail, besides the system and its workspace. Paths that are missing are left out."""
 
@@ -109,6 +126,8 @@ class Needs(Struct, frozen=True):
     """URLs of its model and of its servers."""
     programs: tuple[str, ...] = ()
     """Programs that it starts, and their files."""
+    keys: tuple[HeldKey, ...] = ()
+    """Keys in its environment that it must not hold. One whose variable is not set is left out."""
 
 
 def server_endpoints(servers: Mapping[str, Any]) -> tuple[str, ...]:

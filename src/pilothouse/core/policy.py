@@ -209,13 +209,14 @@ def denial_text(title: str, why: str) -> str:
 
 class Site(Struct, frozen=True):
     """The workspace, session and mode that a call is made in. `folders` count as inside the workspace, too; `trusted`: its git
-    repository may run what its settings name."""
+    repository may run what its settings name; `held`: a proved jail without a network of its own is around the engine."""
 
     workspace: str
     session_id: SessionId = SessionId("")
     mode: ApprovalMode = "minimal"
     folders: tuple[str, ...] = ()
     trusted: bool = False
+    held: bool = False
 
 
 class Policy(Protocol):

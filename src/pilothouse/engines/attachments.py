@@ -13,6 +13,7 @@ from msgspec import Struct
 from pilothouse.core.engine import Blobs
 from pilothouse.core.errors import PilothouseError
 from pilothouse.core.event import Notice
+from pilothouse.core.isolation import UPLOADS
 from pilothouse.core.media import EXTENSIONS, PDF
 from pilothouse.core.turn import Prompt
 from pilothouse.engines.media import Attached, File, attach, plain_name, show_name
@@ -34,15 +35,22 @@ class Given(Struct, frozen=True):
 
 
 class Attachments:
-    """`reader` is the engine's name for people; `inline` are the media types that go with its prompts."""
+    """`reader` is the engine's name for people; `inline` are the media types that go with its prompts. `uploads` is the folder
+    for other files, which a jail shows in the workspace; without one, they are saved in the workspace."""
 
     def __init__(
-        self, blobs: Blobs, workspace: str, reader: str, inline: Collection[str] = (*EXTENSIONS, PDF)
+        self,
+        blobs: Blobs,
+        workspace: str,
+        reader: str,
+        inline: Collection[str] = (*EXTENSIONS, PDF),
+        uploads: str = "",
     ) -> None:
         self._blobs = blobs
         self._workspace = os.path.realpath(workspace)
         self._reader = reader
         self._inline = inline
+        self._uploads = uploads
 
     async def give(self, prompt: Prompt) -> Given:
         files, lost = await self._load(prompt)
@@ -80,11 +88,28 @@ class Attachments:
         return saved, problems
 
     def _keep(self, file: File) -> str:
-        """Save the file under a free name in the downloads folder. Its own name may be hostile: it cannot lead elsewhere, and
-        agents do not take the file for instructions."""
+        """Save the file under a free name; return the path by which the agent knows it. Its own name may be hostile: it cannot
+        lead elsewhere, and agents do not take the file for instructions."""
         name = plain_name(PurePosixPath(file.name.replace("\\", "/")).name).lstrip(".") or "a file"
         if _OBEYED.fullmatch(unicodedata.normalize("NFKC", name).casefold()):
             name = f"attached-{name}"
+        folder = self._folder()
+        stem, suffix = _short(name)
+        for number in range(1, 1000):
+            path = folder / (f"{stem}{suffix}" if number == 1 else f"{stem}-{number}{suffix}")
+            try:
+                with path.open("xb") as target:
+                    target.write(file.data)
+                return str(Path(self._workspace, UPLOADS, path.name) if self._uploads else path)
+            except FileExistsError:
+                continue
+        raise OSError(0, "there are too many files of this name")
+
+    def _folder(self) -> Path:
+        """Return the folder for files, which is made if need be. Raises `OSError` if it leads out of the workspace."""
+        if self._uploads:
+            os.makedirs(self._uploads, mode=0o700, exist_ok=True)
+            return Path(self._uploads)
         folder = Path(self._workspace, DOWNLOADS)
         try:
             folder.mkdir()
@@ -93,16 +118,7 @@ class Attachments:
             pass
         if os.path.realpath(folder) != str(folder):
             raise OSError(0, f"{DOWNLOADS} leads out of the workspace")
-        stem, suffix = _short(name)
-        for number in range(1, 1000):
-            path = folder / (f"{stem}{suffix}" if number == 1 else f"{stem}-{number}{suffix}")
-            try:
-                with path.open("xb") as target:
-                    target.write(file.data)
-                return str(path)
-            except FileExistsError:
-                continue
-        raise OSError(0, "there are too many files of this name")
+        return folder
 
 
 def _short(name: str) -> tuple[str, str]:

@@ -20,13 +20,15 @@ import msgspec
 from msgspec import Struct
 
 from pilothouse.core.engine import ProcessStart
-from pilothouse.core.isolation import Container, Isolation, Needs
+from pilothouse.core.isolation import Container, Isolation, Kind, Needs
 from pilothouse.isolation.canaries import is_proved
 from pilothouse.isolation.cgroup import Bases, enter_words, find_bases, open_group
+from pilothouse.isolation.choice import reason_for_none
 from pilothouse.isolation.contained import contain, container_name, note_container, remove_noted
 from pilothouse.isolation.container import Runtime
 from pilothouse.isolation.host_answers import AskPeople, HostAnswers
 from pilothouse.isolation.hosts import Target
+from pilothouse.isolation.keys import open_keys
 from pilothouse.isolation.limits import bounds_of, limiter_words
 from pilothouse.isolation.network import Wiring, open_network
 from pilothouse.isolation.profile import Mount, Profile, is_within, jail_arguments, refusal
@@ -34,6 +36,7 @@ from pilothouse.isolation.repository import repository_mounts
 from pilothouse.isolation.runtime import find_runtime, remove_container
 from pilothouse.isolation.support import Support, find_support
 from pilothouse.isolation.system import is_system, program_mounts, system_mounts
+from pilothouse.isolation.uploads import uploads_folder, uploads_mounts
 from pilothouse.processes.errors import SpawnFailed, SpawnProblem
 
 NO_JAIL = "The workspace {workspace} wants isolation = {kind!r}, which cannot be had here, so nothing was started. {problem}"
@@ -59,6 +62,8 @@ class Places(Struct, frozen=True):
     hidden: tuple[str, ...]
     """Folders and files."""
     home: str
+    uploads: str = ""
+    """The folder for files that people send, with one of its own for each workspace."""
 
 
 class Jails:
@@ -72,20 +77,55 @@ class Jails:
         support: Callable[[], Support] = find_support,
         runtime: Callable[[Container], Runtime] = find_runtime,
         bases: Callable[[], Bases] = find_bases,
+        user: int | None = None,
     ) -> None:
         self._settings = settings
         self.places = places
         self._log = log
         self._support = support
+        self._user = os.geteuid() if user is None else user
+        self._trusted: dict[str, bool] = {}
         self._runtime = runtime
         self._bases = bases
         self.ask_people: AskPeople = nobody
         """Asks about hosts; set once there is a gateway."""
 
-    def confines(self, workspace: str) -> bool:
-        """Tell whether processes for this workspace get a jail."""
+    def note_trust(self, real: str, trusted: bool, jail: bool) -> None:
+        """Learn whether a folder is trusted, and whether its owner chose a jail for it: "auto" asks."""
+        self._trusted.pop(real, None)
+        if trusted:
+            self._trusted[real] = jail
+
+    def _isolation(self, workspace: str, engine: str) -> Isolation:
+        """Return the settings of a workspace; "auto" becomes a jail or none."""
         isolation = self._settings(workspace)
+        if isolation.kind != "auto":
+            return isolation
+        kind: Kind = "none" if self._reason_for_none(workspace, engine) else "jail"
+        return msgspec.structs.replace(isolation, kind=kind)
+
+    def _reason_for_none(self, workspace: str, engine: str) -> str:
+        trusted = self._trusted.get(os.path.realpath(workspace))
+        return reason_for_none(workspace, engine, trusted, self.problem(workspace), self._user)
+
+    def confines(self, workspace: str, engine: str = "") -> bool:
+        """Tell whether processes for this workspace get a jail."""
+        isolation = self._isolation(workspace, engine)
         return isolation.confines and not (isolation.when_missing == "open" and self.problem(workspace))
+
+    def holds(self, workspace: str, engine: str) -> bool:
+        """Tell whether a proved jail without the machine's network is around this engine."""
+        if not is_proved(engine):
+            return False
+        isolation = self._isolation(workspace, engine)
+        return isolation.kind == "jail" and isolation.network != "open" and not self.problem(workspace)
+
+    def uploads(self, workspace: str, engine: str) -> str:
+        """`EngineHost.uploads`. Empty without a jail."""
+        isolation = self._isolation(workspace, engine)
+        if isolation.kind != "jail" or self.problem(workspace):
+            return ""
+        return uploads_folder(self.places.uploads, os.path.realpath(workspace))
 
     def problem(self, workspace: str) -> str:
         """Say why the wanted jail cannot be made; empty if it can, or if none is wanted."""
@@ -93,13 +133,15 @@ class Jails:
         if not isolation.confines:
             return ""
         found = refusal(os.path.realpath(workspace), self.places.home, self.places.hidden)
-        if found or isolation.kind == "jail":
+        if found or isolation.kind != "container":
             return found or self._support().problem
         return self._runtime(isolation.container).problem
 
     def describe(self, workspace: str, engine: str) -> str:
         """Say how an engine is shut in there, as far as it was proved; empty if nobody wants it to be."""
-        isolation = self._settings(workspace)
+        isolation = self._isolation(workspace, engine)
+        if self._settings(workspace).kind == "auto" and not isolation.confines:
+            return NOT_ISOLATED.format(problem=self._reason_for_none(workspace, engine))
         if not isolation.confines:
             return ""
         if problem := self.problem(workspace):
@@ -110,9 +152,9 @@ class Jails:
         return words.format(network=isolation.network)
 
     @asynccontextmanager
-    async def open(self, start: ProcessStart) -> AsyncGenerator[ProcessStart, None]:
+    async def open(self, start: ProcessStart, engine: str = "") -> AsyncGenerator[ProcessStart, None]:
         """`EngineHost.jail`. Raises `SpawnFailed` where the wanted jail cannot be made."""
-        isolation = self._settings(start.workspace) if start.workspace else Isolation()
+        isolation = self._isolation(start.workspace, engine) if start.workspace else Isolation()
         if not isolation.confines:
             yield start
             return
@@ -125,8 +167,9 @@ class Jails:
             note = partial(self._note_refused, start)
             ask = HostAnswers(start.workspace, self.ask_people)
             async with (
-                open_network(isolation, start, scratch / NETWORK, note, ask) as wiring,
-                opened(start, isolation, scratch, wiring) as jailed,
+                open_keys(start, isolation.network, hold=isolation.kind == "jail") as told,
+                open_network(isolation, told, scratch / NETWORK, note, ask) as wiring,
+                opened(told, isolation, scratch, wiring) as jailed,
             ):
                 yield jailed
 
@@ -212,16 +255,24 @@ def make_profile(
     """Return the jail of one start."""
     workspace, needs = os.path.realpath(start.workspace), start.needs
     path = start.environment.get("PATH", os.defpath)
+    shown = (workspace, *isolation.allow_read, *isolation.allow_write)
     own = [
-        *(mount for one in (start.argv[0], *needs.programs) for mount in program_mounts(one, path)),
+        *(
+            mount
+            for one in (start.argv[0], *needs.programs)
+            for mount in program_mounts(one, path)
+            # bubblewrap cannot mount on a link that a folder shows already
+            if not any(is_within(mount.target, above) for above in shown)
+        ),
         *our_program(),
         *(Mount("write", target, source) for target, source in needs.mounts.items()),
         *(Mount("read", one) for one in needs.read),
         *(Mount("write", one) for one in needs.write),
         *(Mount("read", one) for one in needs.fixed if not os.path.islink(one)),
+        *uploads_mounts(places.uploads, workspace),
         *wiring.mounts,
     ]
-    seen = (workspace, home, *isolation.allow_read, *isolation.allow_write)
+    seen = (*shown, home)
     if start.workspace != workspace and not any(is_within(start.workspace, above) for above in seen):
         own.append(Mount("link", start.workspace, workspace))
     return Profile(

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 
 import anyio
-from anyio.abc import SocketAttribute, SocketStream
+from anyio.abc import SocketAttribute, SocketStream, TaskGroup
 from msgspec import Struct, field
 
 from pilothouse.core.engine import PORT, ProcessStart
@@ -69,8 +69,7 @@ async def open_network(
         return
     hosts = reachable(isolation, start)
     proxy = Proxy(hosts, note, ask if isolation.network == "model" else refuse_unknown)
-    failure: Exception | None = None
-    async with AsyncExitStack() as stack, anyio.create_task_group() as tasks:
+    async with AsyncExitStack() as stack, open_tasks() as tasks:
         with _short(folder) as short:
             listener = await anyio.create_unix_listener(f"{short}/{relay.OUT}", mode=0o600)
             await stack.enter_async_context(listener)
@@ -81,12 +80,20 @@ async def open_network(
                 await stack.enter_async_context(outer)
                 served = int(outer.extra(SocketAttribute.local_port))  # noqa: S610 - of a socket
                 tasks.start_soon(outer.serve, partial(_lead_inside, f"{short}/{relay.IN}"))
-            try:
-                yield wiring(isolation, start, str(folder), loopback_ports(hosts), served)
-            except Exception as error:  # noqa: BLE001 - the caller's, raised below: a group would wrap it
-                failure = error
-            finally:
-                tasks.cancel_scope.cancel()
+            yield wiring(isolation, start, str(folder), loopback_ports(hosts), served)
+
+
+@asynccontextmanager
+async def open_tasks() -> AsyncGenerator[TaskGroup, None]:
+    """Open a task group that ends with its block, and does not wrap the block's own error."""
+    failure: Exception | None = None
+    async with anyio.create_task_group() as tasks:
+        try:
+            yield tasks
+        except Exception as error:  # noqa: BLE001 - raised below
+            failure = error
+        finally:
+            tasks.cancel_scope.cancel()
     if failure is not None:
         raise failure
 

@@ -67,6 +67,8 @@ TRUST = KeyFamily("trust")
 """By resolved folder: the mark of the trusted folder; empty if trust was refused or revoked."""
 TRUSTED_CONTENT = KeyFamily("trusted-content")
 """By resolved folder, JSON `TrustedContent`: the files that a person saw when they trusted it."""
+TRUST_JAIL = KeyFamily("trust-jail")
+"""By resolved folder: `yes` if its owner chose a jail for it when they trusted it."""
 
 ALLOWED_HOSTS = KeyFamily("hosts")
 """By folder, JSON `AllowedHosts`: hosts that people allowed for good to jailed programs there."""

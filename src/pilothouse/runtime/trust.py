@@ -21,7 +21,7 @@ from pilothouse.core.engine import TrustedFile
 from pilothouse.core.errors import ConfigError
 from pilothouse.core.store import Tx
 from pilothouse.runtime.audit import APP, record
-from pilothouse.runtime.facts import TRUST, TRUSTED_CONTENT, load_fact, save_fact
+from pilothouse.runtime.facts import TRUST, TRUST_JAIL, TRUSTED_CONTENT, load_fact, save_fact
 from pilothouse.runtime.trust_files import MAX_FILES, Change, TrustedContent, compare, read_content
 
 if TYPE_CHECKING:
@@ -64,11 +64,27 @@ class StoredTrust(Struct, frozen=True):
 
     mark: str
     content: TrustedContent | None
+    jail: bool = False
+    """The owner chose a jail for it, where `isolation = "auto"`."""
 
 
 def stored_trust(tx: Tx, real: str) -> StoredTrust:
     content = load_fact(tx, TRUSTED_CONTENT.of(real), TrustedContent)
-    return StoredTrust(tx.get_fact(TRUST.of(real)) or UNTRUSTED, content)
+    return StoredTrust(tx.get_fact(TRUST.of(real)) or UNTRUSTED, content, wants_jail(tx, real))
+
+
+def wants_jail(tx: Tx, real: str) -> bool:
+    return tx.get_fact(TRUST_JAIL.of(real)) == "yes"
+
+
+def choose_jail(tx: Tx, real: str, by: str, at: float, *, jail: bool) -> None:
+    """Store whether engines are jailed in a trusted folder, where `isolation = "auto"`."""
+    tx.set_fact(TRUST_JAIL.of(real), "yes" if jail else "")
+    record(tx, at, by, "trust.jail", workspace=real, jail=jail)
+
+
+def trusted_folders_with_jails(tx: Tx) -> list[tuple[str, bool]]:
+    return [(folder, wants_jail(tx, folder)) for folder in trusted_folders(tx)]
 
 
 def check_trust(stored: StoredTrust, real: str, files: Sequence[TrustedFile]) -> TrustState:

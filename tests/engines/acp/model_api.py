@@ -19,6 +19,7 @@ LONGEST_S = 120.0
 class Request(NamedTuple):
     path: str
     body: dict[str, Any]
+    headers: dict[str, str] = {}  # noqa: RUF012 - a named tuple's default is never changed
 
     @property
     def text(self) -> str:
@@ -123,7 +124,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         raw = self.rfile.read(int(self.headers.get("content-length") or 0))
-        request = Request(self.path, json.loads(raw or b"{}"))
+        request = Request(
+            self.path, json.loads(raw or b"{}"), {k.lower(): v for k, v in self.headers.items()}
+        )
         self.server.api.requests.append(request)
         reply = self.server.api.script(request)
         with suppress(OSError):

@@ -66,6 +66,9 @@ class Agent(Struct, frozen=True):
     """Its own folder in the home folder. Inside a jail it is another one for each workspace, with its settings and login."""
     endpoints: tuple[str, ...] = ()
     """Servers of its model; those that its variables name are known besides."""
+    keys: Mapping[str, tuple[str, str]] = {}
+    """Variables with keys that a jailed one need not hold: the variable that names the address of its model, and the address
+    that counts without it; empty if none is known."""
     resume: str = ""
     """The command that goes on in a terminal with the session whose id follows. Such ids are UUIDs."""
     trusted_files: tuple[TrustedFile, ...] = (_INSTRUCTIONS,)
@@ -90,6 +93,7 @@ AGENTS: Mapping[str, Agent] = {
         name_end="__",
         home=".gemini",
         endpoints=("https://generativelanguage.googleapis.com", "https://cloudcode-pa.googleapis.com"),
+        keys={"GEMINI_API_KEY": ("GOOGLE_GEMINI_BASE_URL", "https://generativelanguage.googleapis.com")},
         resume="gemini --resume",
         trusted_files=(
             TrustedFile(".gemini", "settings, MCP servers, hooks, extensions and commands"),
@@ -115,6 +119,7 @@ AGENTS: Mapping[str, Agent] = {
         mode="default",
         home=".qwen",
         endpoints=("https://dashscope.aliyuncs.com", "https://chat.qwen.ai"),
+        keys={"OPENAI_API_KEY": ("OPENAI_BASE_URL", "")},
         resume="qwen --resume",
         trusted_files=(TrustedFile(".qwen", "settings, MCP servers, hooks and commands"), _INSTRUCTIONS),
     ),
@@ -128,6 +133,7 @@ AGENTS: Mapping[str, Agent] = {
         retries=r"Info: [^\n]+ Retrying\.\.\.",
         fails=r"Error: (?P<why>(?:(?P<status>\d{3}) |Authentication failed|Failed to get response from the AI model).*)",
         counts_session=True,
+        keys={"COPILOT_PROVIDER_API_KEY": ("COPILOT_PROVIDER_BASE_URL", "")},
         resume="copilot --session-id",
         trusted_files=(
             TrustedFile(".github/copilot-instructions.md", "instructions", runs=False),
@@ -158,6 +164,9 @@ AGENTS: Mapping[str, Agent] = {
         # Without it, a wrong key means minutes of silence.
         {"CLAUDE_CODE_MAX_RETRIES": "3", "DISABLE_AUTOUPDATER": "1"},
         mode="default",
+        keys=dict.fromkeys(
+            ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"), ("ANTHROPIC_BASE_URL", "https://api.anthropic.com")
+        ),
         trusted_files=(TrustedFile(".claude", "settings, hooks, MCP servers, commands"), _INSTRUCTIONS),
     ),
     "codex-acp": Agent(

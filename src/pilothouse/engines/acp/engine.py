@@ -178,7 +178,8 @@ class AcpEngine:
             steer_s=config.stop_grace_s,
         )
         note = render_note(allowed.note)
-        composer = PromptComposer(host.blobs, brief.workspace, agent.title, note, instructions)
+        uploads = host.uploads(brief.workspace)
+        composer = PromptComposer(host.blobs, brief.workspace, agent.title, note, instructions, uploads)
         notices = self._notices(brief, context, allowed)
         return AcpSession(self._id, agent, access, brief, composer, notices, guarded=self._is_guarded(brief))
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from pilothouse.core.engine import Brief
-from pilothouse.core.isolation import Needs, server_endpoints, server_programs
+from pilothouse.core.isolation import HeldKey, Needs, server_endpoints, server_programs
 from pilothouse.engines.acp.agents import Agent
 
 SETTINGS = ("settings.json", "installation_id", "google_accounts.json")
@@ -32,4 +32,11 @@ def agent_needs(
         mounts={own: str(folder.with_name(f"{folder.name}-home"))} if own else {},
         endpoints=(*named, *agent.endpoints, *server_endpoints(brief.mcp_servers)),
         programs=(*files, *server_programs(brief.mcp_servers)),
+        keys=tuple(_keys(agent, environment)),
     )
+
+
+def _keys(agent: Agent, environment: Mapping[str, str]) -> Iterator[HeldKey]:
+    for variable, (address, otherwise) in agent.keys.items():
+        if url := environment.get(address) or otherwise:
+            yield HeldKey(variable, url, address)

@@ -25,16 +25,21 @@ class Message(Struct, frozen=True):
 class PromptComposer:
     """The `note` is added to every prompt, the `instructions` to the first one of a session that is no command."""
 
-    def __init__(self, blobs: Blobs, workspace: str, program: str, note: str, instructions: str) -> None:
+    def __init__(
+        self, blobs: Blobs, workspace: str, program: str, note: str, instructions: str, uploads: str = ""
+    ) -> None:
         self._blobs = blobs
         self._workspace = workspace
         self._program = program
         self._note = note
         self._instructions = instructions
+        self._uploads = uploads
 
     async def compose(self, prompt: Prompt, *, images: bool) -> Message:
         types = tuple(EXTENSIONS) if images else ()
-        given = await Attachments(self._blobs, self._workspace, self._program, types).give(prompt)
+        given = await Attachments(self._blobs, self._workspace, self._program, types, self._uploads).give(
+            prompt
+        )
         if prompt.text.startswith("/"):  # a command of the agent counts only at the beginning
             before = ""
         else:

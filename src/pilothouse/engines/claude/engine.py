@@ -195,6 +195,12 @@ class ClaudeEngine:
         if self._mode(brief) != "full-access":
             await self._gate.need()
 
+    def _composer(self, brief: Brief, note: str, *, commands: bool = False) -> PromptComposer:
+        uploads = self._host.uploads(brief.workspace)
+        return PromptComposer(
+            self._host.blobs, brief.workspace, render_note(note), uploads, commands=commands
+        )
+
     def _text_session(self, brief: Brief, context: Context, session: str) -> TextSession:
         allowed, cwd = self._permissions(brief), self._cwd(brief)
         config, brief = self._narrowed(brief, allowed)
@@ -231,7 +237,7 @@ class ClaudeEngine:
         return TextSession(
             start,
             stream,
-            PromptComposer(self._host.blobs, brief.workspace, render_note(allowed.note)),
+            self._composer(brief, allowed.note),
             self._host.blobs,
             resume=brief.resume,
             new_uuid=self._new_uuid,
@@ -260,9 +266,7 @@ class ClaudeEngine:
         )
         return ClaudeSession(
             pool,
-            PromptComposer(
-                self._host.blobs, brief.workspace, render_note(allowed.note), commands=config.owner_commands
-            ),
+            self._composer(brief, allowed.note, commands=config.owner_commands),
             self._host.blobs,
             hang_after_s=config.hang_after_s or config.api_timeout_s + HANG_MARGIN_S,
             new_uuid=self._new_uuid,

@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterable, Mapping
 
 from pilothouse.core.engine import Brief
-from pilothouse.core.isolation import Needs, server_endpoints, server_programs
+from pilothouse.core.isolation import HeldKey, Needs, server_endpoints, server_programs
 from pilothouse.engines.claude.session_log import config_folder, folder_name
 
 READ_ONLY = (
@@ -29,6 +29,8 @@ READ_ONLY = (
 LOGIN = ".credentials.json"
 STATE = ".claude.json"
 API = "https://api.anthropic.com"
+KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
+ADDRESS = "ANTHROPIC_BASE_URL"
 LOGIN_SERVERS = ("https://platform.claude.com", "https://console.anthropic.com", "https://claude.ai")
 
 
@@ -39,15 +41,17 @@ def session_needs(environment: Mapping[str, str], cwd: str, brief: Brief, folder
     scratch = environment.get("CLAUDE_CODE_TMPDIR", "")
     beside = (cwd,) if cwd != brief.workspace else ()
     state = own if environment.get("CLAUDE_CONFIG_DIR") else os.path.dirname(own)
+    model = environment.get(ADDRESS) or API
     return Needs(
         read=tuple(os.path.join(own, name) for name in READ_ONLY),
         write=tuple(filter(None, (scratch, *beside, *folders, os.path.join(own, LOGIN)))),
         copies=(os.path.join(state, STATE),),
         mounts={logs: logs},
         endpoints=(
-            environment.get("ANTHROPIC_BASE_URL") or API,
+            model,
             *LOGIN_SERVERS,
             *server_endpoints(brief.mcp_servers),
         ),
         programs=server_programs(brief.mcp_servers),
+        keys=tuple(HeldKey(name, model, ADDRESS) for name in KEYS),
     )

@@ -31,8 +31,10 @@ class PromptComposer:
     """The `note` is added to every prompt. `@files` and `/commands` do nothing, unless `commands` is on and an owner typed
     the prompt."""
 
-    def __init__(self, blobs: Blobs, workspace: str, note: str = "", *, commands: bool = False) -> None:
-        self._attachments = Attachments(blobs, workspace, READER)
+    def __init__(
+        self, blobs: Blobs, workspace: str, note: str = "", uploads: str = "", *, commands: bool = False
+    ) -> None:
+        self._attachments = Attachments(blobs, workspace, READER, uploads=uploads)
         self._note = note
         self._commands = commands
 

@@ -31,7 +31,7 @@ from pilothouse.core.outcome import Failure
 from pilothouse.engines.codex.config import CodexConfig
 from pilothouse.engines.codex.failures import explain_refusal
 from pilothouse.engines.codex.home import key_names, make_home, user_home
-from pilothouse.engines.codex.jail import listening_path, server_needs
+from pilothouse.engines.codex.jail import address_words, listening_path, server_needs
 from pilothouse.engines.codex.link import GREETING, CodexLink, CodexPort, WokenThread
 from pilothouse.engines.codex.program import explain_start, find_program
 from pilothouse.engines.codex.prompt import PromptComposer
@@ -138,7 +138,8 @@ class CodexEngine(LinkOwner[CodexLink]):
             woken,
             settled,
         )
-        composer = PromptComposer(host.blobs, brief.workspace, render_note(allowed.note))
+        uploads = host.uploads(brief.workspace)
+        composer = PromptComposer(host.blobs, brief.workspace, render_note(allowed.note), uploads)
         return CodexSession(access, brief, plan, composer)
 
     def wakes(self) -> AsyncIterator[Wake]:
@@ -220,12 +221,14 @@ class CodexEngine(LinkOwner[CodexLink]):
         settings = make_home(user, own, shares_sessions=not jailed)
         names = [*BASE_NAMES, *key_names(settings), *config.environment]
         extra = {NODE_MARKER: self._host.node_marker, "CODEX_HOME": str(own)}
+        words = address_words(settings) if jailed else []
+        listening = listening_path(folder, jailed=bool(jailed))
         return LinkPlan(
             engine=ENGINE_ID,
             launcher=self._launcher,
             start=ProcessStart(
                 "codex app-server",
-                [program, "app-server", "--listen", f"unix://{listening_path(folder, jailed=bool(jailed))}"],
+                [program, *words, "app-server", "--listen", f"unix://{listening}"],
                 jailed or self._host.state_dir,
                 allowed_environment(source, names, extra),
                 jailed,

@@ -37,7 +37,7 @@ from pilothouse.engines.link_owner import LinkOwner
 from pilothouse.engines.model_list import ModelList
 from pilothouse.engines.opencode.config import OpenCodeConfig, resolve
 from pilothouse.engines.opencode.failures import explain_answer
-from pilothouse.engines.opencode.jail import server_needs
+from pilothouse.engines.opencode.jail import held_keys, server_needs, with_addresses
 from pilothouse.engines.opencode.launch import check_folder, server_environment, write_gate
 from pilothouse.engines.opencode.link import OpenCodeLink, OpenCodePort
 from pilothouse.engines.opencode.message_ids import MessageIds, is_session_id
@@ -135,7 +135,8 @@ class OpenCodeEngine(LinkOwner[OpenCodeLink]):
             guarded=brief.approval_mode != "full-access",
         )
         access = Access(self._lease, host.blobs, judge_within(allowed, host.judge), self._new_id, self._now)
-        composer = PromptComposer(host.blobs, brief.workspace, render_note(allowed.note))
+        uploads = host.uploads(brief.workspace)
+        composer = PromptComposer(host.blobs, brief.workspace, render_note(allowed.note), uploads)
         return OpenCodeSession(access, brief, plan, composer)
 
     async def _ask(self, jailed: str, path: str, what: str, **query: str) -> Any:
@@ -182,9 +183,11 @@ class OpenCodeEngine(LinkOwner[OpenCodeLink]):
         environment = server_environment(
             config, host, password, gate, brief.environment, trusted=brief.trusted
         )
-        jailed = self._jail_of(brief.workspace)
+        jailed, keys = self._jail_of(brief.workspace), held_keys(environment)
+        if jailed:
+            environment = with_addresses(environment, keys)
         argv = [program, "serve", "--hostname", "127.0.0.1", "--port", PORT if jailed else "0"]
-        needs = server_needs(gate, environment, brief) if jailed else Needs()
+        needs = server_needs(gate, environment, brief, keys) if jailed else Needs()
         return LinkPlan(
             engine=ENGINE_ID,
             launcher=self._launcher,

@@ -23,8 +23,8 @@ class Message(Struct, frozen=True):
 class PromptComposer:
     """The `note` is added to every prompt."""
 
-    def __init__(self, blobs: Blobs, workspace: str, note: str = "") -> None:
-        self._attachments = Attachments(blobs, workspace, READER)
+    def __init__(self, blobs: Blobs, workspace: str, note: str = "", uploads: str = "") -> None:
+        self._attachments = Attachments(blobs, workspace, READER, uploads=uploads)
         self._note = note
 
     async def compose(self, prompt: Prompt) -> Message:

@@ -356,6 +356,7 @@ async def make_brief(ports: Ports, started: Started) -> Brief:
     state = await anyio.to_thread.run_sync(
         check_trust, stored, real, settings.trusted_files, abandon_on_cancel=True
     )
+    settings.note_trust(real, state.holds, stored.jail)
     if state.was_given and (state.before is None or not state.holds):
         await ports.persist(lambda tx: _note_trust(tx, ports, started, real, state))
         ports.signals.poke(OUTBOX)

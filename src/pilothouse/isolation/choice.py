@@ -1,0 +1,26 @@
+"""Decides what `isolation = "auto"` means for one engine in one workspace: a jail where it is known to hold and to work. Pure.
+
+A jail is chosen for an engine whose canaries held, in a folder that is not trusted; in a trusted one the owner chose when they
+trusted it. As root no jail is chosen: the engines' own sandboxes fail in it.
+"""
+
+from __future__ import annotations
+
+from pilothouse.isolation.canaries import is_proved
+
+TRUSTED = (
+    "the folder is trusted, and no jail was chosen for it. To have one: pilothouse trust --jail {workspace}"
+)
+AS_ROOT = 'Pilothouse runs as root, where the engines\' own sandboxes fail in a jail. Run it as another user, or set isolation = "jail"'
+UNPROVED = 'no jail was proved with the engine {engine}. To have one anyway, set isolation = "jail"'
+
+
+def reason_for_none(workspace: str, engine: str, trusted: bool | None, problem: str, user: int) -> str:
+    """Say why there is no jail; empty if there is one. `trusted` is None for a folder that is not, else whether a jail was chosen.
+
+    `engine` is empty for a program that no engine starts: the jail itself was proved. `problem` says why none can be made."""
+    if trusted is False:
+        return TRUSTED.format(workspace=workspace)
+    if engine and not is_proved(engine):
+        return UNPROVED.format(engine=engine)
+    return problem or (AS_ROOT if user == 0 else "")

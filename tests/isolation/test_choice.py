@@ -1,0 +1,86 @@
+"""`isolation = "auto"`: a jail where it was proved, is possible and is wanted; else the reason why there is none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.isolation.canary import Stage, jails, need_jail, no_log
+from tests.isolation.test_jail import output, start
+
+from pilothouse.core.isolation import Isolation
+from pilothouse.isolation.jail import Jails
+from pilothouse.isolation.support import MISSING, Support, find_support
+from pilothouse.processes import Launcher
+
+AUTO = Isolation("auto")
+A_USER = 1000
+
+
+def automatic(stage: Stage, folder: Path, support: Support, user: int = A_USER) -> Jails:
+    return Jails(lambda workspace: AUTO, jails(stage, folder).places, no_log, lambda: support, user=user)
+
+
+def test_a_proved_engine_is_jailed_in_a_folder_that_is_not_trusted(stage: Stage, tmp_path: Path) -> None:
+    made, place = automatic(stage, tmp_path, Support("/usr/bin/bwrap")), str(stage.workspace)
+    assert made.confines(place, "claude")
+    assert made.describe(place, "claude") == "jailed, network: open"
+    assert not made.confines(place, "some-agent")
+    assert "NOT ISOLATED: no jail was proved with the engine some-agent" in made.describe(place, "some-agent")
+    assert made.confines(place), "a script of a schedule has no engine around it"
+
+
+def test_in_a_trusted_folder_the_owner_chose(stage: Stage, tmp_path: Path) -> None:
+    made, place = automatic(stage, tmp_path, Support("/usr/bin/bwrap")), str(stage.workspace)
+    made.note_trust(place, True, False)
+    assert not made.confines(place, "claude")
+    assert f"pilothouse trust --jail {place}" in made.describe(place, "claude")
+    made.note_trust(place, True, True)
+    assert made.confines(place, "claude")
+    made.note_trust(place, True, False)
+    made.note_trust(place, False, False)
+    assert made.confines(place, "claude"), "its settings have changed, so it is not trusted any more"
+
+
+async def test_where_no_jail_can_be_made_it_runs_open_and_says_why(stage: Stage, tmp_path: Path) -> None:
+    place = str(stage.workspace)
+    for support, user, why in (
+        (Support(problem=MISSING), A_USER, "apt install bubblewrap"),
+        (Support("/usr/bin/bwrap"), 0, "runs as root"),
+    ):
+        made = automatic(stage, tmp_path, support, user)
+        assert not made.confines(place, "claude")
+        assert made.describe(place, "claude").startswith("NOT ISOLATED: ")
+        assert why in made.describe(place, "claude")
+        assert (await output(Launcher(made.open), start(stage, "echo ran"))).strip() == "ran"
+    at_home = automatic(stage, tmp_path, Support("/usr/bin/bwrap"))
+    assert not at_home.confines(str(stage.home), "claude")
+    assert "holds the home folder" in at_home.describe(str(stage.home), "claude")
+
+
+async def test_what_is_chosen_is_what_is_started(stage: Stage, tmp_path: Path) -> None:
+    need_jail()
+    made = automatic(stage, tmp_path, find_support())
+    script = f"cat {stage.store} || echo hidden"
+    assert "hidden" in await output(Launcher(made.open), start(stage, script))
+    made.note_trust(str(stage.workspace), True, False)
+    assert "the store" in await output(Launcher(made.open), start(stage, script))
+
+
+def test_only_a_proved_jail_without_the_machines_network_makes_the_policy_quieter(
+    stage: Stage, tmp_path: Path
+) -> None:
+    place, there = str(stage.workspace), Support("/usr/bin/bwrap")
+
+    def made(isolation: Isolation, support: Support = there) -> Jails:
+        return Jails(
+            lambda workspace: isolation, jails(stage, tmp_path).places, no_log, lambda: support, user=A_USER
+        )
+
+    for network in ("model", "none"):
+        assert made(Isolation("jail", network=network)).holds(place, "claude")
+        assert made(Isolation("auto", network=network)).holds(place, "claude")
+        assert not made(Isolation("jail", network=network)).holds(place, "native")
+    assert not made(Isolation("jail")).holds(place, "claude")
+    assert not made(Isolation(network="none")).holds(place, "claude")
+    missing = Isolation("jail", network="none", when_missing="open")
+    assert not made(missing, Support(problem=MISSING)).holds(place, "claude")
