@@ -248,6 +248,10 @@ class Client:
             await self._write({"jsonrpc": "2.0", "id": frame.id, "result": result})
         except ServerLeft:
             pass
+        except Exception as error:
+            failure = {"code": -32000, "message": f"The dialog failed: {error!r}"}
+            await self._write({"jsonrpc": "2.0", "id": frame.id, "error": failure})
+            raise
         finally:
             self._dialogs.pop(frame.id, None)
 

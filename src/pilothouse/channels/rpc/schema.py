@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 from msgspec import NODEFAULT, Struct
@@ -27,6 +27,8 @@ SECTIONS: tuple[tuple[str, Sequence[Method]], ...] = (
     ("ui_requests", UI_REQUESTS),
 )
 REF = "#/$defs/{name}"
+AGENT_EVENTS = frozenset(get_args(AgentEvent))
+"""Events have a table of their own."""
 
 
 def make_schema() -> dict[str, Any]:
@@ -63,7 +65,44 @@ def render_tables() -> str:
         "ui_requests": "Requests of the server",
     }
     parts = [_methods(titles[section], rows) for section, rows in SECTIONS]
-    return "\n\n".join([*parts, _events(), _errors()]) + "\n"
+    return "\n\n".join([*parts, _values(), _events(), _errors()]) + "\n"
+
+
+def _values() -> str:
+    """List the objects inside of parameters and results, each where it is first used."""
+    found: dict[type[Struct], str] = {}
+    for _, rows in SECTIONS:
+        for one in rows:
+            for kind in (one.params, one.result):
+                _find_values(kind, one.name, found)
+    head = "### Objects in them\n\n| object | fields |\n|---|---|"
+    lines = [f"| {_place(kind, place)} | {_fields(kind)} |" for kind, place in found.items()]
+    return "\n".join([head, *lines])
+
+
+def _place(kind: type[Struct], place: str) -> str:
+    info = types.type_info(kind)
+    tag = getattr(info, "tag", None)
+    return f"`{place}` with `{info.tag_field}` `{tag}`" if tag else f"`{place}`"  # pyrefly: ignore
+
+
+def _find_values(kind: type[Struct] | None, place: str, found: dict[type[Struct], str]) -> None:
+    for one in msgspec.structs.fields(kind) if kind is not None else ():
+        for inner in _structs(types.type_info(one.type)):
+            if inner not in found and inner not in AGENT_EVENTS:
+                found[inner] = f"{place} {one.name}"
+                _find_values(inner, found[inner], found)
+
+
+def _structs(info: Any) -> Iterator[type[Struct]]:
+    """Find the structs in a type: in a union, a list or the values of a table too."""
+    if isinstance(info, types.StructType):
+        yield info.cls
+    for name in ("types", "item_type", "value_type"):
+        inner = getattr(info, name, None)
+        for one in inner if isinstance(inner, tuple) else (inner,):
+            if one is not None:
+                yield from _structs(one)
 
 
 def _methods(title: str, rows: Sequence[Method]) -> str:

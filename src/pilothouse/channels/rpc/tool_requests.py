@@ -104,7 +104,7 @@ async def _read_kept(client: Connection, name: str, arguments: dict[str, Any]) -
     try:
         data = await client.host.blobs.get(BlobHash(given.ref))
     except PilothouseError as error:
-        raise RequestError(INVALID_PARAMS, f"No output is kept under {given.ref!r}: {error}") from error
+        raise RequestError(INVALID_PARAMS, f"No output is kept under {given.ref!r} any more.") from error
     lines = data.decode("utf-8", "replace").split("\n")
     found = (
         _matches(lines, given.pattern) if given.pattern else lines[given.offset : given.offset + given.limit]
