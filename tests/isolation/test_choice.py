@@ -64,23 +64,3 @@ async def test_what_is_chosen_is_what_is_started(stage: Stage, tmp_path: Path) -
     assert "hidden" in await output(Launcher(made.open), start(stage, script))
     made.note_trust(str(stage.workspace), True, False)
     assert "the store" in await output(Launcher(made.open), start(stage, script))
-
-
-def test_only_a_proved_jail_without_the_machines_network_makes_the_policy_quieter(
-    stage: Stage, tmp_path: Path
-) -> None:
-    place, there = str(stage.workspace), Support("/usr/bin/bwrap")
-
-    def made(isolation: Isolation, support: Support = there) -> Jails:
-        return Jails(
-            lambda workspace: isolation, jails(stage, tmp_path).places, no_log, lambda: support, user=A_USER
-        )
-
-    for network in ("model", "none"):
-        assert made(Isolation("jail", network=network)).holds(place, "claude")
-        assert made(Isolation("auto", network=network)).holds(place, "claude")
-        assert not made(Isolation("jail", network=network)).holds(place, "native")
-    assert not made(Isolation("jail")).holds(place, "claude")
-    assert not made(Isolation(network="none")).holds(place, "claude")
-    missing = Isolation("jail", network="none", when_missing="open")
-    assert not made(missing, Support(problem=MISSING)).holds(place, "claude")

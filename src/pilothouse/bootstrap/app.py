@@ -271,7 +271,7 @@ def _engine_host(app: App, id: EngineId) -> EngineHost:
         str(state),
         app.marker,
         app.log,
-        partial(_judge, app, id),
+        partial(_judge, app),
         jail=partial(app.jails.open, engine=id),
         confines=partial(app.jails.confines, engine=id),
         uploads=partial(app.jails.uploads, engine=id),
@@ -281,10 +281,9 @@ def _engine_host(app: App, id: EngineId) -> EngineHost:
     )
 
 
-async def _judge(app: App, engine: EngineId, ask: Ask, site: Site) -> Ruling:
+async def _judge(app: App, ask: Ask, site: Site) -> Ruling:
     """Judges a call, and records in the audit log what was decided without asking a person."""
-    held = app.jails.holds(site.workspace, engine)
-    ruling = await app.policy.judge(ask, msgspec.structs.replace(site, held=held))
+    ruling = await app.policy.judge(ask, site)
     app.trail.note_ruling(app.clock.now(), ask, ruling, cwd=ask.payload.get("cwd"))
     return ruling
 

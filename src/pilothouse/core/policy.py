@@ -209,14 +209,13 @@ def denial_text(title: str, why: str) -> str:
 
 class Site(Struct, frozen=True):
     """The workspace, session and mode that a call is made in. `folders` count as inside the workspace, too; `trusted`: its git
-    repository may run what its settings name; `held`: a proved jail without a network of its own is around the engine."""
+    repository may run what its settings name."""
 
     workspace: str
     session_id: SessionId = SessionId("")
     mode: ApprovalMode = "minimal"
     folders: tuple[str, ...] = ()
     trusted: bool = False
-    held: bool = False
 
 
 class Policy(Protocol):

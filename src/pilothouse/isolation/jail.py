@@ -113,13 +113,6 @@ class Jails:
         isolation = self._isolation(workspace, engine)
         return isolation.confines and not (isolation.when_missing == "open" and self.problem(workspace))
 
-    def holds(self, workspace: str, engine: str) -> bool:
-        """Tell whether a proved jail without the machine's network is around this engine."""
-        if not is_proved(engine):
-            return False
-        isolation = self._isolation(workspace, engine)
-        return isolation.kind == "jail" and isolation.network != "open" and not self.problem(workspace)
-
     def uploads(self, workspace: str, engine: str) -> str:
         """`EngineHost.uploads`. Empty without a jail."""
         isolation = self._isolation(workspace, engine)

@@ -49,16 +49,9 @@ class Walk:
     """Walks one script once. `gaps` is empty when all of it may run."""
 
     def __init__(
-        self,
-        places: WorkspacePaths,
-        rules: Sequence[Rule],
-        mode: str,
-        forbidding: Sequence[Rule] = (),
-        *,
-        held: bool = False,
+        self, places: WorkspacePaths, rules: Sequence[Rule], mode: str, forbidding: Sequence[Rule] = ()
     ) -> None:
-        """`forbidding` holds deny and ask rules about paths: a command that reads a whole folder must not cover them. `held`: a
-        jail decides what programs can do that are not known here."""
+        """`forbidding` holds deny and ask rules about paths: a command that reads a whole folder must not cover them."""
         self._places = places
         self._mode = mode
         self._commands = [rule for rule in rules if rule.kind in ("command", "glob")]
@@ -70,9 +63,6 @@ class Walk:
         self._lists = self._changes = self._uses_git = False
         self.gaps: list[Gap] = []
         self.used: dict[Rule, None] = {}
-        self._held = held
-        self.used_jail = False
-        """A program that is not known passed because a jail holds it."""
 
     def walk(self, script: Script, cwd: str) -> None:
         here = self._places.resolve("/", cwd) if cwd.startswith("/") else None
@@ -83,7 +73,7 @@ class Walk:
         if not script.items:
             self._gap("contains no command")
         self._chain(script.items, frozenset({here}))
-        if self._changes and (self._lists or self._uses_git) and not self._held:
+        if self._changes and (self._lists or self._uses_git):
             self._gap("writes files that it may then execute")
 
     def _gap(self, why: str, rules: tuple[Rule, ...] = ()) -> None:
@@ -131,9 +121,7 @@ class Walk:
             self.used[rule] = None
             return
         found = read_only(texts)
-        if isinstance(found, Unknown) and self._held and self._runs_held(texts, folder):
-            self.used_jail = True
-        elif isinstance(found, Unknown):
+        if isinstance(found, Unknown):
             plain = all(word.form == "plain" for word in segment.words)
             self._gap(found.why, remember_command(texts) if plain else ())
         else:
@@ -187,13 +175,6 @@ class Walk:
             if all(text in named or self._stays_inside(text, folder) for text in texts[1:]):
                 return rule
         return None
-
-    def _runs_held(self, texts: tuple[str, ...], folder: str) -> bool:
-        """Tell whether the jail holds a program that is not known: no word of it leads out of the workspace or to a file that other
-        tools execute, and no rule is about files that it could read."""
-        if any(self._places.rule_below(self._forbidding, root) for root in self._places.roots):
-            return False
-        return all(self._stays_inside(text, folder) for text in texts[1:])
 
     def _stays_inside(self, text: str, folder: str) -> bool:
         """Tell whether a word, if it is a path, leads to an unprotected file of the workspace."""

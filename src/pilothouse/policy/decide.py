@@ -27,7 +27,6 @@ MAX_OFFERED = 5
 _RUNS = re.compile(r"run|exec|eval|shell|bash|command|script|terminal|code|sql|query", re.IGNORECASE)
 """Names of tools, and of their inputs, that may run anything. No rule by name is offered for them."""
 
-HELD = "the jail holds it: no network, and nothing changes beyond the workspace"
 NOT_READ = Call("unreadable")
 """The call of an approval whose engine did not say what would run."""
 
@@ -144,21 +143,11 @@ class _Judgement:
         assert self._script is not None, "parsed in every other mode"
         if self._script.oddities:
             return Ruling("ask", self._script.oddities[0]), []
-        walk = Walk(self._places, rules, self._site.mode, self._forbidding(), held=self._is_held())
+        walk = Walk(self._places, rules, self._site.mode, self._forbidding())
         walk.walk(self._script, self._call.cwd)
         if walk.gaps:
             return Ruling("ask", walk.gaps[0].why), walk.gaps
-        if walk.used_jail:
-            return Ruling("allow", HELD), []
         return Ruling("allow", _because(walk.used, "only reads inside the workspace")), []
-
-    def _is_held(self) -> bool:
-        """Tell whether the jail decides about programs that are not known. Where a rule forbids some commands it does not: any
-        program may run them."""
-        about_commands = (
-            rule.outcome != "allow" and rule.kind in ("command", "glob") for rule in self._rules
-        )
-        return self._site.held and self._site.mode == "trusted" and not any(about_commands)
 
     def _forbidding(self) -> list[Rule]:
         own = [Rule("ask", "path", (folder,)) for folder in self._own]
