@@ -17,7 +17,7 @@ from tests.http.server import (
     tunnelling,
 )
 
-from pilothouse.http.forward import Forward, Headers
+from pilothouse.http.forward import Change, Forward, Headers
 
 OK = answer(b"answer")
 PROGRAM = """
@@ -95,6 +95,31 @@ async def test_a_request_is_framed_anew_and_goes_to_the_one_server(sent: bytes, 
     assert all(head.endswith(b"\r\n\r\nabc") for head in heads) == (b"abc" in sent)
 
 
+@pytest.mark.parametrize("path", [b"/v2/x", b"/v1x", b"/v1/../v2", b"/v1/%2e%2E/v2", b"/v1/..%2fv2", b"/"])
+async def test_a_request_beside_the_path_of_the_model_is_refused(path: bytes) -> None:
+    async with (
+        serving(saying(OK)) as visits,
+        serving(_forward(f"{visits.url}/v1")) as forward,
+        await anyio.connect_tcp("127.0.0.1", forward.port) as client,
+    ):
+        await client.send(b"GET %s HTTP/1.1\r\nHost: a\r\n\r\n" % path)
+        with anyio.fail_after(60):
+            assert b" 403 " in await client.receive()
+    assert visits.heads == []
+
+
+async def test_the_body_of_a_request_without_the_key_is_not_read() -> None:
+    async with (
+        serving(saying(OK)) as visits,
+        serving(_forward(visits.url, lambda _headers: None)) as forward,
+        await anyio.connect_tcp("127.0.0.1", forward.port) as client,
+    ):
+        await client.send(b"POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n")
+        with anyio.fail_after(60):
+            assert b" 401 " in await client.receive()
+    assert visits.heads == []
+
+
 @pytest.mark.parametrize(
     "sent",
     [
@@ -122,8 +147,8 @@ def test_what_is_no_address_of_a_server_is_refused(url: str) -> None:
         Forward(url, passing)
 
 
-def _forward(url: str) -> Serve:
+def _forward(url: str, change: Change = passing) -> Serve:
     async def serve(stream: ByteStream, visits: Visits) -> None:
-        await Forward(url, passing).handle(stream)
+        await Forward(url, change).handle(stream)
 
     return serve

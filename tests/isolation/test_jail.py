@@ -66,6 +66,32 @@ async def test_a_commit_is_possible_also_in_a_worktree(stage: Stage, tmp_path: P
     assert "Read-only" in told
 
 
+@pytest.mark.parametrize("link", ["", "hooks"])
+async def test_git_outside_takes_no_settings_from_a_folder_that_a_program_inside_made(
+    link: str, stage: Stage, tmp_path: Path
+) -> None:
+    need_jail()
+    own = stage.workspace / ".git"
+    if link == "hooks":
+        (own / link).rename(stage.workspace / "hooks")
+    if link:
+        (own / link).symlink_to(stage.workspace / "hooks")
+    script = (
+        "mkdir -p build/hooks; cp -r .git/config .git/objects .git/refs build/; git config -f build/config alias.x '!echo bad'; "
+        "rm -f .git/commondir .git/hooks; echo ../build > .git/commondir; mkdir .git/hooks; "
+        "mkdir -p .git/modules/m && echo x > .git/modules/m/config; cat .git/commondir"
+    )
+    await output(Launcher(jails(stage, tmp_path).open), start(stage, script))
+    common = await anyio.run_process(
+        ["git", "rev-parse", "--git-common-dir"], cwd=stage.workspace, check=False
+    )
+    assert b"build" not in common.stdout
+    told = await anyio.run_process(["git", "x"], cwd=stage.workspace, check=False)
+    assert b"bad" not in told.stdout
+    if link == "hooks":
+        assert (own / link).is_symlink()
+
+
 async def test_a_repository_cannot_name_a_folder_that_is_shown(stage: Stage, tmp_path: Path) -> None:
     need_jail()
     for bait in ("file", "link"):

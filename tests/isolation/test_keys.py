@@ -20,7 +20,7 @@ from tests.isolation.test_jail import output, start
 from pilothouse.core.isolation import HeldKey, Needs
 from pilothouse.engines.codex import jail as codex
 from pilothouse.engines.opencode import jail as opencode
-from pilothouse.isolation.keys import PLACEHOLDER, open_keys
+from pilothouse.isolation.keys import PLACEHOLDER, open_keys, put_in
 from pilothouse.processes import Launcher
 
 KEY = "sk-canary-5d02-key"
@@ -175,7 +175,7 @@ async def test_a_model_that_cannot_be_reached_is_told_without_the_key(stage: Sta
     begun = start(stage, "", needs=holding("http://127.0.0.1:9/v1"))
     begun.environment.update(MODEL_KEY=KEY)  # pyrefly: ignore[missing-attribute]
     async with open_keys(begun, "open") as told, httpx2.AsyncClient(trust_env=False, timeout=30) as client:
-        answer = await client.get(told.environment["MODEL_URL"], headers={"x": told.environment["MODEL_KEY"]})
+        answer = await client.get(told.environment["MODEL_URL"], headers={"x-api-key": told.environment["MODEL_KEY"]})
     assert answer.status_code == 502
     assert "127.0.0.1:9 cannot be reached" in answer.text
     assert KEY not in answer.text
@@ -222,3 +222,21 @@ def test_opencode_and_codex_name_the_keys_of_their_providers(tmp_path: Path) -> 
     assert flag == "-c"
     assert words == f'model_providers.a.base_url="{HeldKey("A", "https://a.example").stand_in}"'
     assert codex.address_words({"model_providers": []}) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "passes"),
+    [
+        (b"x-api-key", b"P", True),
+        (b"authorization", b"Bearer P", True),
+        (b"authorization", b"Basic P", False),
+        (b"authorization", b"Bearer aP", False),
+        (b"anthropic-beta", b"P", False),
+    ],
+)
+def test_the_key_is_put_into_headers_for_keys_alone(name: bytes, value: bytes, passes: bool) -> None:
+    keys = {PLACEHOLDER: "key"}
+    sent = [(name, value.replace(b"P", PLACEHOLDER.encode()))]
+    assert put_in(sent, keys) == ([(name, value.replace(b"P", b"key"))] if passes else None)
+    quoted = [(b"x-api-key", PLACEHOLDER.encode()), (b"anthropic-beta", PLACEHOLDER.encode())]
+    assert put_in(quoted, keys) is None, "a server may quote the other header in its answer"

@@ -56,6 +56,9 @@ async def test_without_a_jail_or_with_a_link_in_its_place_files_are_saved_in_the
     assert uploads_folder("", str(stage.workspace)) == ""
     (stage.workspace / ".pilothouse").symlink_to(stage.other)
     assert uploads_folder(str(tmp_path), str(stage.workspace)) == ""
+    (stage.workspace / ".pilothouse").unlink()
+    (stage.workspace / ".pilothouse").write_text("a file in its place\n")
+    assert uploads_folder(str(tmp_path), str(stage.workspace)) == ""
 
 
 def test_files_that_were_sent_long_ago_are_removed(tmp_path: Path) -> None:

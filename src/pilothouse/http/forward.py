@@ -1,8 +1,8 @@
 """Forwards requests to one configured server, and changes their headers. Import this only where it is used.
 
 Each connection has one of its own to the server. Requests are read, changed and sent on; answers are not read: their bytes go
-back as they come. Rules: a request goes to that server alone, whatever its target and headers say; one whose headers `change`
-refuses is answered with 401; when either side closes, so does the other. `HTTPS_PROXY` and `NO_PROXY` count, and certificates as
+back as they come. Rules: a request goes to that server alone, whatever its target and headers say, and below the path of its
+URL; one whose headers `change` refuses is answered with 401, and its body is not read; when either side closes, so does the other. `HTTPS_PROXY` and `NO_PROXY` count, and certificates as
 in `http/client.py`.
 """
 
@@ -29,27 +29,37 @@ CONNECT_S = 15.0
 PIECE_BYTES = 64 << 10
 MAX_BODY_BYTES = 64 << 20
 MAX_HEAD_BYTES = 16 << 10
+MAX_CONNECTIONS = 32
 WRONG_KEY = "This key is not the one that Pilothouse gave to this jail."
+WRONG_PATH = "Only paths below the model's own address are served here."
 _DROPPED = {b"connection", b"keep-alive", b"proxy-connection", b"proxy-authorization", b"te", b"upgrade"}
 _DROPPED |= {b"host", b"expect", b"content-length", b"transfer-encoding"}
 _BROKEN = (anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream, OSError)
 
 
 class Forward:
-    """`url` names the server; its path does not count: programs send the whole one. Raises `ValueError` for a bad one."""
+    """`url` names the server; programs send its path too, and what is below it. Raises `ValueError` for a bad one."""
 
     def __init__(self, url: str, change: Change) -> None:
         self._server = urlsplit(url)
         if self._server.scheme not in ("http", "https") or not self._server.hostname:
             raise ValueError(f"{url!r} is no http:// or https:// address")
         self._host = self._server.netloc.rpartition("@")[2].encode("latin-1", "replace")
+        self._path = self._server.path.rstrip("/").encode("latin-1", "replace")
         self._change = change
+        self._open = 0
 
     async def handle(self, client: ByteStream) -> None:
-        """Serve one connection, which may bring many requests."""
+        """Serve one connection, which may bring many requests. One too many is closed."""
         async with client:
-            with suppress(*_BROKEN, h11.RemoteProtocolError):
-                await self._serve(client)
+            if self._open >= MAX_CONNECTIONS:
+                return
+            self._open += 1
+            try:
+                with suppress(*_BROKEN, h11.RemoteProtocolError):
+                    await self._serve(client)
+            finally:
+                self._open -= 1
 
     async def _serve(self, client: ByteStream) -> None:
         requests = _Requests(client)
@@ -57,7 +67,7 @@ class Forward:
             return
         try:
             server = await connect(self._server)
-        except (OSError, TimeoutError) as error:
+        except (OSError, TimeoutError, ValueError) as error:  # a proxy's address may be wrong
             await client.send(
                 _answer(502, "Bad Gateway", f"{self._host.decode()} cannot be reached: {error}.")
             )
@@ -72,22 +82,29 @@ class Forward:
 
     async def _next(self, requests: _Requests, client: ByteStream) -> bytes | None:
         """Return the next request as the server gets it; None if there is none, or it may not pass."""
-        if (found := await requests.next()) is None:
+        if (head := await requests.head()) is None:
             return None
-        head, body = found
         headers = self._change([(name, value) for name, value in head.headers if name not in _DROPPED])
-        if headers is None or body is None:
-            refused = (401, "Unauthorized", WRONG_KEY)
-            await client.send(
-                _answer(*refused if headers is None else (413, "Content Too Large", "Too large."))
-            )
+        if headers is None:
+            await client.send(_answer(401, "Unauthorized", WRONG_KEY))
             return None
-        target = head.target if head.target.startswith(b"/") else b"/"
+        if not self._is_below(target := head.target if head.target.startswith(b"/") else b"/"):
+            await client.send(_answer(403, "Forbidden", WRONG_PATH))
+            return None
+        if (body := await requests.body()) is None:
+            await client.send(_answer(413, "Content Too Large", "Too large."))
+            return None
         framed = [(b"Host", self._host), *headers]
         if body or head.method not in (b"GET", b"HEAD"):
             framed.append((b"Content-Length", b"%d" % len(body)))
         lines = [b"%s %s HTTP/1.1" % (head.method, target), *(b"%s: %s" % one for one in framed)]
         return b"\r\n".join([*lines, b"", body])
+
+    def _is_below(self, target: bytes) -> bool:
+        """Tell whether a target is the path of the URL, or below it. A step upwards is none, however it is written."""
+        path = target.partition(b"?")[0]
+        steps = unquote(path.decode("latin-1")).replace("\\", "/").split("/")
+        return ".." not in steps and (path == self._path or path.startswith(self._path + b"/"))
 
 
 class _Requests:
@@ -97,21 +114,23 @@ class _Requests:
         self._client = client
         self._http = h11.Connection(h11.SERVER)
 
-    async def next(self) -> tuple[h11.Request, bytes | None] | None:
-        """Return the head and the body of a request, which is None if it is too large; None at the end."""
+    async def head(self) -> h11.Request | None:
+        """Return the head of the next request; None at the end."""
         rest, _ = self._http.trailing_data
         self._http = h11.Connection(h11.SERVER)
         if rest:
             self._http.receive_data(rest)
         head = await self._event()
-        if not isinstance(head, h11.Request):
-            return None
+        return head if isinstance(head, h11.Request) else None
+
+    async def body(self) -> bytes | None:
+        """Return the body of the request; None if it is too large."""
         body = bytearray()
         while isinstance(event := await self._event(), h11.Data):
             body += event.data
             if len(body) > MAX_BODY_BYTES:
-                return head, None
-        return head, bytes(body)
+                return None
+        return bytes(body)
 
     async def _event(self) -> object:
         while (event := self._http.next_event()) is h11.NEED_DATA:

@@ -1,7 +1,8 @@
 """Holds keys back from a jailed program: inside are placeholders, and an address of ours that leads to the model.
 
-For each model a listener on loopback forwards what the program sends, with the key in every header that has the placeholder.
-A request without the placeholder is refused: other programs on this machine may connect too. The key goes to the server that
+For each model a listener on loopback forwards what the program sends, with the key in the header that has the placeholder.
+Only headers that carry a key may have it: servers quote others in their answers. A request without the placeholder is
+refused: other programs on this machine may connect too. The key goes to the server that
 the engine named, and to no other. TLS begins at the forwarder, so nothing is intercepted.
 """
 
@@ -23,6 +24,7 @@ from pilothouse.isolation.hosts import endpoint_hosts, is_loopback
 from pilothouse.isolation.network import open_tasks
 
 PLACEHOLDER = "pilothouse-holds-this-key-"
+_CARRY_KEYS = frozenset({b"authorization", b"x-api-key", b"x-goog-api-key", b"api-key"})
 
 
 @asynccontextmanager
@@ -64,13 +66,18 @@ async def _serve(stack: AsyncExitStack, tasks: TaskGroup, url: str, keys: Mappin
 
 
 def put_in(headers: list[tuple[bytes, bytes]], keys: Mapping[str, str]) -> list[tuple[bytes, bytes]] | None:
-    """Put the keys in place of their placeholders; None if there is no placeholder."""
-    changed = headers
-    for placeholder, key in keys.items():
-        changed = [
-            (name, value.replace(placeholder.encode(), key.strip().encode())) for name, value in changed
-        ]
-    return None if changed == headers else changed
+    """Put the keys in place of their placeholders; None if there is no placeholder, or one where no key belongs."""
+    known = {placeholder.encode(): key.strip().encode() for placeholder, key in keys.items()}
+    changed = [(name, _with_key(value, known) if name in _CARRY_KEYS else value) for name, value in headers]
+    if changed == headers or any(placeholder in value for _, value in changed for placeholder in known):
+        return None
+    return changed
+
+
+def _with_key(value: bytes, keys: Mapping[bytes, bytes]) -> bytes:
+    """Return the value with the key, if all of it is a placeholder."""
+    scheme, space, last = value.rpartition(b" ")
+    return scheme + space + keys[last] if last in keys and scheme.lower() in (b"", b"bearer") else value
 
 
 def held_back(

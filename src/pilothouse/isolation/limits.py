@@ -21,6 +21,8 @@ OPEN_FILES = 16_384
 MEMORY_SHARE = 0.75
 """Of the machine's memory."""
 MB = 1024 * 1024
+_SYSTEM_PATH = "/usr/bin:/bin:/usr/sbin:/sbin"
+"""Folders that every jail shows."""
 NO_LIMITER = "prlimit is missing (install util-linux): open files and core files are not limited"
 
 
@@ -56,7 +58,7 @@ def machine_memory() -> int:
 
 def limiter_words(bounds: Bounds, bases: Bases) -> list[str]:
     """Return the words before a command that limit each of its processes; none where the system has no `prlimit`."""
-    program = shutil.which("prlimit")
+    program = shutil.which("prlimit", path=_SYSTEM_PATH)
     if program is None:
         return []
     words = [program, "--core=0:0", f"--nofile={bounds.open_files}:{bounds.open_files}"]
@@ -68,7 +70,7 @@ def limiter_words(bounds: Bounds, bases: Bases) -> list[str]:
 
 def describe_limits(bounds: Bounds, bases: Bases, *, is_root: bool) -> tuple[str, bool]:
     """Say which limits hold here, and whether all of them do."""
-    if shutil.which("prlimit") is None:
+    if shutil.which("prlimit", path=_SYSTEM_PATH) is None:
         return NO_LIMITER, False
     size, whole = f"{bounds.memory_bytes / MB / 1024:.1f} GB of memory", bool(bases.limited)
     told = [f"{bounds.open_files} open files in each process", "no core files"]

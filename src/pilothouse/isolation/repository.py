@@ -6,13 +6,16 @@ link is not followed: anybody may have made the link.
 
 from __future__ import annotations
 
+import glob
 import os
 from collections.abc import Iterator
 
 from pilothouse.isolation.profile import Mount
 
-_READ_ONLY = ("hooks", "config", "config.worktree")
+_READ_ONLY = ("hooks", "config", "config.worktree", "modules")
+"""A commit in a submodule is not possible inside: its settings lie among what a commit writes."""
 _MAX_BYTES = 4096
+_ITSELF = "."
 
 
 def repository_mounts(workspace: str) -> tuple[Mount, ...]:
@@ -28,14 +31,35 @@ def repository_mounts(workspace: str) -> tuple[Mount, ...]:
 
 
 def _guard(folder: str) -> Iterator[Mount]:
-    """A folder that is a mount cannot be renamed, so another one cannot take its place."""
+    """A folder that is a mount cannot be renamed, so another one cannot take its place.
+
+    git takes settings and hooks from the folder that `commondir` names. One that names another folder is not ours to judge."""
+    common = os.path.join(folder, "commondir")
+    guarded = [*(os.path.join(folder, name) for name in _READ_ONLY), common, *_worktree_files(folder)]
+    if any(map(os.path.islink, guarded)) or not _make_guarded(folder, common) or _line(common) != _ITSELF:
+        yield Mount("read", folder)
+        return
     yield Mount("write", folder)
-    for name in _READ_ONLY:
-        path = os.path.join(folder, name)
-        if name == "hooks" and not os.path.lexists(path):
-            os.makedirs(path, exist_ok=True)
-        if os.path.lexists(path) and not os.path.islink(path):
-            yield Mount("read", path)
+    yield from (Mount("read", path) for path in guarded if os.path.lexists(path))
+
+
+def _make_guarded(folder: str, common: str) -> bool:
+    """Make what is missing of the guarded parts, or a program inside could make it; return whether they are there."""
+    try:
+        if not os.path.lexists(os.path.join(folder, "hooks")):
+            os.makedirs(os.path.join(folder, "hooks"))
+        if not os.path.lexists(common):
+            with open(common, "x", encoding="ascii") as file:
+                file.write(f"{_ITSELF}\n")
+    except OSError:
+        return False
+    return True
+
+
+def _worktree_files(folder: str) -> Iterator[str]:
+    """Return the files of the repository's worktrees that name its settings."""
+    for name in ("commondir", "config.worktree"):
+        yield from glob.glob(os.path.join(glob.escape(folder), "worktrees", "*", name))
 
 
 def _worktree(file: str) -> Iterator[Mount]:

@@ -19,10 +19,14 @@ DAY_S = 86400.0
 
 
 def uploads_folder(folder: str, workspace: str) -> str:
-    """Return the folder for a resolved workspace. Empty if none is wanted, or the workspace has a link in its place, which may
-    lead anywhere."""
+    """Return the folder for a resolved workspace, and make its mount point. Empty if none is wanted, if the point cannot be
+    made, or if the workspace has a link in its place, which may lead anywhere."""
     target = os.path.join(workspace, UPLOADS)
     if not folder or os.path.realpath(target) != target:
+        return ""
+    try:
+        os.makedirs(target, exist_ok=True)
+    except OSError:  # a file is in its place, or nobody may write there
         return ""
     return os.path.join(folder, hashlib.sha256(os.fsencode(workspace)).hexdigest()[:16])
 
