@@ -33,6 +33,7 @@ KEYS = {
     "THREADS": "threads:x",
     "TRIGGER": "trigger:x",
     "TRUST": "trust:x",
+    "TRUST_JAIL": "trust-jail:x",
     "TRUSTED_CONTENT": "trusted-content:x",
     "WATCHERS": "watchers:x",
     "WISHES": "wishes:x",

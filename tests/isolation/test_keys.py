@@ -175,7 +175,9 @@ async def test_a_model_that_cannot_be_reached_is_told_without_the_key(stage: Sta
     begun = start(stage, "", needs=holding("http://127.0.0.1:9/v1"))
     begun.environment.update(MODEL_KEY=KEY)  # pyrefly: ignore[missing-attribute]
     async with open_keys(begun, "open") as told, httpx2.AsyncClient(trust_env=False, timeout=30) as client:
-        answer = await client.get(told.environment["MODEL_URL"], headers={"x-api-key": told.environment["MODEL_KEY"]})
+        answer = await client.get(
+            told.environment["MODEL_URL"], headers={"x-api-key": told.environment["MODEL_KEY"]}
+        )
     assert answer.status_code == 502
     assert "127.0.0.1:9 cannot be reached" in answer.text
     assert KEY not in answer.text

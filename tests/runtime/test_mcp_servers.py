@@ -76,7 +76,7 @@ async def test_a_chat_shows_the_servers_and_logs_in_to_one_by_a_link_and_a_paste
         async with McpHost(lambda: loaded, "marker", rig.ports.log, report_s=50).run() as rig.ports.mcp:
             shown = await reply(rig, "/mcp")
             assert shown.text.splitlines() == [
-                f"✓ files ({sys.executable}): 7 tools",
+                f"✓ files ({sys.executable}): 9 tools",
                 "– old (x): off",
                 f"! shop ({url}): wants a login",
                 "/mcp auth NAME logs in.",

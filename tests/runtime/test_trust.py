@@ -32,7 +32,7 @@ async def test_a_workspace_is_trusted_by_an_owners_word_alone(tmp_path: Path) ->
     noted: list[tuple[str, bool, bool]] = []
 
     def note(*trust: Any) -> None:
-        noted.append(trust)  # pyrefly: ignore[bad-argument-type]
+        noted.append(trust)
 
     async with open_rig(tmp_path, note_trust=note) as rig:
         await rig.channel.say("one")

@@ -50,12 +50,22 @@ def open_client_servers(state_dir: Path, name: str) -> Iterator[ClientServers]:
     folder = state_dir / FOLDER
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     path, lock = folder / f"{name}.json", folder / f"{name}.lock"
-    descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    descriptor = _lock(lock)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield ClientServers(path)
     finally:
-        _remove(path, lock)
+        _remove(path, path.with_suffix(".new"), lock)
+        os.close(descriptor)
+
+
+def _lock(lock: Path) -> int:
+    """Hold a new lock. A gateway that looks before it is held takes it for a left one, and removes it: then it is made again."""
+    while True:
+        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(descriptor), os.stat(lock)):
+                return descriptor
         os.close(descriptor)
 
 
@@ -64,9 +74,10 @@ def find_client_servers(
 ) -> dict[str, Any]:
     """Return the servers of a session as tables of `Brief.mcp_servers`. `learn` is told the secrets in them."""
     found: dict[str, McpServer] = {}
-    for path in sorted((state_dir / FOLDER).glob("*.json")):
-        if _is_left(path.with_suffix(".lock")):
-            _remove(path, path.with_suffix(".lock"))
+    for lock in sorted((state_dir / FOLDER).glob("*.lock")):
+        path = lock.with_suffix(".json")
+        if _is_left(lock):
+            _remove(path, path.with_suffix(".new"), lock)
         else:
             found |= _read(path).get(conversation, {})
     learn(*(secret for server in found.values() for secret in server.secrets))
@@ -82,14 +93,14 @@ def _read(path: Path) -> Kept:
 
 
 def _is_left(lock: Path) -> bool:
-    """Return true if no process holds the lock any more."""
+    """Return true if no process holds the lock any more; false also where that cannot be found out."""
     try:
         descriptor = os.open(lock, os.O_RDWR | os.O_CLOEXEC)
     except OSError:
-        return True
+        return False
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
+    except OSError:
         return False
     finally:
         os.close(descriptor)

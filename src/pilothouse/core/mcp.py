@@ -75,6 +75,7 @@ class McpServer(Struct, frozen=True):
             raise ValueError("`args`, `env` and `cwd` belong to a `command`, not to a `url`")
         if self.command and (self.headers or self.oauth != McpOAuth()):
             raise ValueError("`headers` and `oauth` belong to a `url`, not to a `command`")
+        urlsplit(self.url)  # raises `ValueError` for brackets that are no address
 
     @property
     def transport(self) -> Transport:

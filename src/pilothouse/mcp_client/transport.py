@@ -157,7 +157,9 @@ async def open_http(
     server: McpServer, fault: Fault, auth: httpx2.Auth | None = None
 ) -> AsyncIterator[Streams]:
     headers = {**server.headers, "Accept-Encoding": "identity"}
-    timeout = httpx2.Timeout(WAIT_S, read=max(WAIT_S, server.timeout_s) + WAIT_S)
+    timeout = httpx2.Timeout(
+        WAIT_S, read=None
+    )  # requests and calls have limits; a question to a person has none
     hooks = {"response": [_bound(fault)]}
     async with _Client(headers=headers, timeout=timeout, auth=auth, event_hooks=hooks) as client:
         client.fault = fault

@@ -16,7 +16,7 @@ from msgspec import Struct
 from pilothouse.channels.client_runs import Said
 from pilothouse.channels.rpc.connection import Connection, Feed, ToolWait
 from pilothouse.channels.rpc.params import ToolCallParams, ToolCallResult
-from pilothouse.channels.rpc.protocol import INTERNAL, USER_CANCELLED, unsupported
+from pilothouse.channels.rpc.protocol import BUSY, INTERNAL, USER_CANCELLED, unsupported
 from pilothouse.channels.rpc.run_requests import check_idle, open_session
 from pilothouse.channels.stdio_server import INVALID_PARAMS, RequestError, Respond
 from pilothouse.core.errors import PilothouseError
@@ -24,6 +24,8 @@ from pilothouse.core.ids import BlobHash
 
 CACHE_BYTES = 64 * 1024
 MATCHES = 50
+MOST_WAITING = 16
+"""Calls without a session run one after another; each that waits takes a place of the client's requests."""
 CACHE_TOOLS = ("tool_output_cache", "tool_output_cache_grep")
 BLOB = re.compile(r"[0-9a-f]{64}")
 NAME = re.compile(r"[\w.:/-]{1,200}")
@@ -49,6 +51,8 @@ async def call_tool(client: Connection, params: ToolCallParams, respond: Respond
 async def _call_engine(client: Connection, params: ToolCallParams, respond: Respond) -> None:
     if not NAME.fullmatch(params.name):
         raise RequestError(INVALID_PARAMS, f"{params.name[:100]!r} is no name of a tool.")
+    if params.session_id is None and client.calling.statistics().tasks_waiting >= MOST_WAITING:
+        raise RequestError(BUSY, f"{MOST_WAITING} calls wait already. Wait for one, or name a session.")
     async with client.calling if params.session_id is None else anyio.Lock():
         feed = await _open(client, params.session_id)
         line = await _tool_line(client, feed, params)

@@ -131,5 +131,8 @@ class NativeTurn(TurnEvents):
                 self._sent += 1
                 try:
                     await self._send.send(step)
+                except anyio.get_cancelled_exc_class():
+                    self._sent -= 1
+                    raise
                 except anyio.BrokenResourceError:  # the session is left while its turn ends
                     return

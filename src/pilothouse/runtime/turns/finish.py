@@ -362,7 +362,7 @@ def _save_session(tx: Tx, turn: Turn, ending: Ending, at: float) -> bool:
         retired=failed >= RETIRE_AFTER,
     )
     tx.sessions.save(session)
-    if ending.began or end.outcome == "completed":
+    if (ending.began or end.outcome == "completed") and not turn.prompt.engine_line:
         note_told(tx, session.id)
     return session.retired
 

@@ -112,7 +112,7 @@ def _recapped(
     tx: Tx, ids: IdMaker, conversation: Conversation, session: Session, prompt: Prompt, at: float
 ) -> Prompt:
     """Add a recap to the first prompt after a move to this session, or after a retired one."""
-    if prompt.wake:
+    if prompt.wake or prompt.engine_line:
         return prompt
     if handover_of(tx, session.id).is_due:
         return with_recap(prompt, recap_for(tx, conversation.id, session))
@@ -236,7 +236,8 @@ def _take_rows(
 ) -> list[QueueRow]:
     """Pick the rows of the next turn: all waiting messages, or only the first, by the busy policy.
 
-    A wake, and a message with `alone`, is a turn by itself. Notes never start a turn; they join the next one.
+    A wake, and a message with `alone`, is a turn by itself. Notes never start a turn; they join the next one, but not a line for
+    the engine itself.
     """
     ready = tx.inbox.waiting(conversation.id, ready_by=at, limit=settings.batch_limit)
     if all(row.kind in ("system", "agent") for row in ready):  # a person's message takes follow-ups along
@@ -250,6 +251,8 @@ def _take_rows(
     if first.kind == WAKE:
         return [first]
     message = _decode(first.body)
+    if message.engine_line:
+        return [first]
     if message.alone or (bound(tx, conversation).busy or settings.busy) == "queue":
         others.clear()
     target = message.session_id or conversation.session_id
