@@ -17,6 +17,7 @@ from pilothouse.core.ids import AskId, ChannelId, ConversationId, UserId
 from pilothouse.core.message import Address, Author, InboundMessage
 from pilothouse.core.people import Approvers, People, RouteTo
 from pilothouse.core.store import Tx
+from pilothouse.runtime.conversations.follow_up import put_follow_up
 from pilothouse.runtime.facts import ATTENDED, PRIVATE_CHAT
 from pilothouse.runtime.ports import ASKS
 from pilothouse.runtime.roles import is_attended, note_attendance
@@ -393,3 +394,40 @@ async def test_an_owner_brings_an_open_ask_to_their_phone_with_asks(tmp_path: Pa
         await rig.until_true(lambda: any("SHA-256" in text for text in rig.said("phone")))
         assert (await rig.channel.say("yes", "phone", author=ALICE)).text == "Allowed by Alice: make."
         await rig.until_said("told: allow")
+
+
+async def test_a_line_for_the_engine_takes_no_note_along(tmp_path: Path) -> None:
+    async with open_rig(tmp_path, PuppetEngine(echo)) as rig:
+        await rig.channel.say("one")
+        (turn,) = await rig.until_ended()
+        await rig.store.write(
+            lambda tx: put_follow_up(
+                tx,
+                rig.ports.ids,
+                turn,
+                key="n",
+                heading="late",
+                text="it is late",
+                at=turn.created_at,
+                starts=False,
+            )
+        )
+        line = "/tool x {}"
+        await rig.gateway.desk.accept(
+            InboundMessage(
+                rig.channel.address(),
+                PERSON,
+                "t",
+                "",
+                private=True,
+                file_text=line,
+                alone=True,
+                engine_line=True,
+            )
+        )
+        await rig.until_ended(2)
+        await rig.channel.say("two")
+        await rig.until_ended(3)
+        _, called, last = (strings.prompt for strings in rig.engine.turns)
+        assert (called.text, called.engine_line) == (line, True)
+        assert "it is late" in last.text

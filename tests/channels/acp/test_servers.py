@@ -125,7 +125,11 @@ def test_the_servers_of_a_killed_editor_do_not_count(tmp_path: Path) -> None:
         assert found() == {"one", "two"} and secrets == ["sesame"]
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
+        folder = tmp_path / "client-servers"
+        (folder / "two.new").write_text("half of a file")
+        (folder / "three.lock").touch()  # of an editor that sent no server
         assert found() == {"one"}
+        assert sorted(path.name for path in folder.iterdir()) == ["one.json", "one.lock"]
         servers.keep(HERE, {})
         assert found() == set()
-    assert list((tmp_path / "client-servers").iterdir()) == []
+    assert list(folder.iterdir()) == []
