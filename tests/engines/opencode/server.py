@@ -175,7 +175,9 @@ class State:
             json.dump(self.sessions, file)
 
     def new_id(self, kind: str) -> str:
-        return f"{kind}_{(int(time.time() * 1000) << 12) & (2**48 - 1):012x}{next(self._numbers):014d}"
+        """Count from 1 within a millisecond, as OpenCode does: a prompt that came within it has 0."""
+        within = (int(time.time() * 1000) << 12) + 1
+        return f"{kind}_{within & (2**48 - 1):012x}{next(self._numbers):014d}"
 
     def tell(self, event: dict[str, Any]) -> None:
         line = json.dumps({"directory": "/", "payload": event})
