@@ -178,6 +178,10 @@ class Rows:
         return Verified(len(self._rows), AuditHead())
 
 
+def _no_facts(family: str) -> list[tuple[str, str]]:
+    return []
+
+
 TX: Any = SimpleNamespace(
     conversations=Rows(Conversation(PLACE, ADDRESS, T0)),
     sessions=Rows(FREE, SILENT, SESSION),
@@ -190,6 +194,7 @@ TX: Any = SimpleNamespace(
     nodes=Rows(NODE),
     audit=Rows(),
     get_fact={}.get,
+    facts_of=_no_facts,
 )
 
 

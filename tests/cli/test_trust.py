@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 from tests.cli.conftest import House
+
+from pilothouse.isolation.choice import may_choose_jail
+from pilothouse.isolation.support import find_support
 
 
 def test_a_folder_is_trusted_and_not_any_more(house: House) -> None:
@@ -109,16 +113,13 @@ def test_up_asks_about_the_folders_that_it_works_in(house: House) -> None:
     assert "was not trusted" in house.run("untrust", str(shop)).stdout
 
 
-def test_where_jails_are_automatic_a_terminal_asks_for_the_choice_and_keeps_it(house: House) -> None:
+def test_a_choice_of_a_jail_is_kept_and_asked_about_where_it_makes_a_difference(house: House) -> None:
     shop = make_shop(house)
+    asked = "Keep engines in a jail" in _flat(house, "trust", str(shop), said="y\n")
+    assert asked == may_choose_jail("auto", os.geteuid(), find_support().problem)
+    assert house.run("trust", "--jail", str(shop)).returncode == 0
+    house.config.write_text('[isolation]\nkind = "none"\n')
     assert "Keep engines" not in house.on_a_terminal("trust", str(shop))[1]
-    house.config.write_text('[isolation]\nkind = "auto"\n')
-    assert "jail here, as in folders that are not trusted? [y/N]" in _flat(
-        house, "trust", str(shop), said="y\n"
-    )
-    assert "[Y/n]" in _flat(house, "trust", str(shop), said="\n")
-    assert house.run("trust", "--no-jail", str(shop)).returncode == 0
-    assert "[y/N]" in _flat(house, "trust", str(shop), said="\n")
 
 
 def _flat(house: House, *words: str, said: str) -> str:

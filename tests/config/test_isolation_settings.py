@@ -39,8 +39,8 @@ def test_a_workspace_has_its_own_settings_before_the_general_ones_and_lists_add_
     assert (elsewhere.kind, elsewhere.network) == ("jail", "open")
 
 
-def test_without_settings_nothing_is_isolated(home: Home) -> None:
-    assert isolation_in(home.load(), home.folder) == Isolation()
+def test_without_settings_jails_are_automatic(home: Home) -> None:
+    assert isolation_in(home.load(), home.folder) == Isolation("auto")
 
 
 def test_a_workspaces_file_tightens_and_never_loosens(home: Home, tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_a_workspaces_file_cannot_trade_a_jail_for_nothing(home: Home, tmp_path:
     (tmp_path / ".pilothouse.toml").write_text('isolation = "container"\n')
     here = isolation_in(loaded, tmp_path)
     assert (here.kind, here.when_missing) == ("jail", "open"), "a program in a container would hold its keys"
-    here = isolation_in(home.load('[isolation]\nwhen_missing = "open"\n'), tmp_path)
+    here = isolation_in(home.load('[isolation]\nkind = "none"\nwhen_missing = "open"\n'), tmp_path)
     assert (here.kind, here.when_missing) == ("container", "refuse")
 
 

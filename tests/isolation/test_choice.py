@@ -8,6 +8,7 @@ from tests.isolation.canary import Stage, jails, need_jail, no_log
 from tests.isolation.test_jail import output, start
 
 from pilothouse.core.isolation import Isolation
+from pilothouse.isolation.choice import may_choose_jail
 from pilothouse.isolation.jail import Jails
 from pilothouse.isolation.support import MISSING, Support, find_support
 from pilothouse.processes import Launcher
@@ -64,3 +65,11 @@ async def test_what_is_chosen_is_what_is_started(stage: Stage, tmp_path: Path) -
     assert "hidden" in await output(Launcher(made.open), start(stage, script))
     made.note_trust(str(stage.workspace), True, False)
     assert "the store" in await output(Launcher(made.open), start(stage, script))
+
+
+def test_the_choice_for_a_trusted_folder_counts_where_jails_are_automatic_and_possible() -> None:
+    assert may_choose_jail("auto", A_USER, "")
+    assert not may_choose_jail("auto", 0, "")
+    assert not may_choose_jail("auto", A_USER, MISSING)
+    assert not may_choose_jail("none", A_USER, "")
+    assert not may_choose_jail("jail", A_USER, "")

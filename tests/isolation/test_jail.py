@@ -253,3 +253,14 @@ async def test_a_program_that_is_a_link_in_a_folder_which_is_shown_starts(
     link.symlink_to(real)
     made = jails(stage, tmp_path, allow_read=(str(link.parent),))
     assert (await output(Launcher(made.open), start(stage, "", argv=[str(link)]))).strip() == "started"
+
+
+async def test_commits_have_the_users_author_and_no_other_git_setting_is_inside(
+    stage: Stage, tmp_path: Path
+) -> None:
+    need_jail()
+    settings = '[user]\n\tname = "Ada \\"A\\" L"\n\temail = ada@example.org\n[credential]\n\thelper = store\n'
+    (stage.home / ".gitconfig").write_text(settings)
+    script = "git commit -q --allow-empty -m x && git log -1 --format='%an <%ae>'; git config credential.helper || echo none"
+    said = await output(Launcher(jails(stage, tmp_path).open), start(stage, script))
+    assert said.split("\n")[:2] == ['Ada "A" L <ada@example.org>', "none"]

@@ -155,7 +155,7 @@ async def _leave(app: App, gateway: Gateway, running: int) -> None:
 def _header(app: App, bound: Bound, folder: Path) -> str:
     """Names the engine of this conversation, and the session that it continues."""
     header = f"pilothouse {__version__} · {name_engine(app, bound.engine)} · {tilde(folder)}"
-    if isolation := app.jails.describe(str(folder), bound.engine):
+    if isolation := app.jails.header(str(folder), bound.engine):
         header = f"{header} · {isolation}"
     if (session := bound.session) is None:
         return header

@@ -25,6 +25,7 @@ from pilothouse.cli.table import NARROWEST, plain, print_json, width
 from pilothouse.config import Config, InvalidConfig, Loaded, Paths, find_paths
 from pilothouse.core.errors import ConfigError, PilothouseError
 from pilothouse.plugins import Broken, Plugins
+from pilothouse.runtime.trust import trusted_folders_with_jails
 
 OLDEST_PYTHON = (3, 11)
 MARKS = {"ok": "✓", "off": "–", "warn": "!", "broken": "✗"}
@@ -77,7 +78,7 @@ def examine(*, model: bool = False) -> Iterator[Check]:
         return
     yield from check_config(loaded)
     yield from check_workspaces(loaded.config)
-    yield from check_isolation(loaded)
+    yield from check_isolation(loaded, _trusted())
     yield from check_store(plugins, loaded.config)
     yield from check_engines(plugins, loaded.config, model=model)
     yield from check_channels(plugins, loaded.config)
@@ -147,6 +148,14 @@ def _let_in() -> bool:
         return bool(read_store(lambda tx: tx.people.everybody()))
     except PilothouseError:
         return False
+
+
+def _trusted() -> list[tuple[str, bool]]:
+    """Returns the trusted folders, each with whether a jail was chosen for it. Another check reports a broken store."""
+    try:
+        return read_store(trusted_folders_with_jails) or []
+    except PilothouseError:
+        return []
 
 
 def check_workspaces(config: Config) -> Iterator[Check]:

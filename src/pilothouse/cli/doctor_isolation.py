@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 
 from pilothouse.bootstrap.agent_processes import make_jails
 from pilothouse.cli.doctor_store import Check
 from pilothouse.config import ConfigHolder, Loaded, isolation_in
-from pilothouse.core.isolation import Isolation
+from pilothouse.core.isolation import Isolation, Kind
 from pilothouse.isolation.canaries import read_proofs
 from pilothouse.isolation.cgroup import find_bases
 from pilothouse.isolation.choice import AS_ROOT
@@ -20,47 +21,55 @@ from pilothouse.isolation.runtime import find_runtime
 from pilothouse.isolation.support import INSTALL, MISSING, find_support
 from pilothouse.isolation.system import is_system
 
-UNUSED = "no workspace is jailed; jails can be made here"
+UNUSED = 'no agent is jailed: isolation = "none" is configured'
 PROVED = "jails can be made here; proved with {engines}"
 CONTAINERS = "containers can be made here with {program}; not proved with any engine"
 LIMITS_FIX = "pilothouse service install, so that control groups hold the limits: docs/isolation.md"
-GIT_SETTINGS = "~/.gitconfig"
-NO_AUTHOR = "{file} is absent inside, so commits have no author unless the repository names one"
 ABSENT = "commands in {folders} are absent inside"
 
 
-def check_isolation(loaded: Loaded) -> Iterator[Check]:
-    """Yield a line about jails, and one for each workspace that wants one and cannot have it, or would miss something."""
-    support, places = find_support(), _jailed_places(loaded)
-    if not places and loaded.config.isolation.kind == "none":
-        problem = support.problem
-        yield Check("isolation", "off", f"no workspace is jailed. {problem}" if problem else UNUSED)
-        return
+def check_isolation(loaded: Loaded, trusted: Sequence[tuple[str, bool]] = ()) -> Iterator[Check]:
+    """Yield a line about jails, and one for each workspace that wants one and cannot have it, or would miss something.
+
+    `trusted` are the trusted folders, each with whether a jail was chosen for it: "auto" jails no other of them."""
+    places = _confined_places(loaded)
     kinds = {isolation_in(loaded, place).kind for place in places} | {loaded.config.isolation.kind}
-    if support.problem and kinds & {"jail", "auto"}:
-        refuses = loaded.config.isolation.when_missing == "refuse" and "jail" in kinds
-        fix = INSTALL if support.problem == MISSING else "read docs/isolation.md"
-        yield Check("isolation", "broken" if refuses else "warn", support.problem, fix)
-    elif kinds & {"jail", "auto"}:
-        engines = ", ".join(name for name, proof in sorted(read_proofs().items()) if proof.holds)
-        yield Check("isolation", "ok", PROVED.format(engines=engines or "no engine"))
-        yield _check_limits(loaded)
-    if "auto" in kinds and os.geteuid() == 0:
-        text = f'isolation = "auto" makes no jail: {AS_ROOT}'
-        yield Check("isolation", "warn", text, "run Pilothouse as another user")
+    if kinds & {"jail", "auto"}:
+        yield from _check_jails(loaded, kinds)
+    elif "container" not in kinds:
+        yield Check("isolation", "off", UNUSED)
     if loaded.config.isolation.kind == "container" and not places:
         yield _check_container(loaded)
     jails = make_jails(ConfigHolder(loaded, lambda: loaded), _no_log)
+    for folder, chosen in trusted:
+        jails.note_trust(folder, True, chosen)
     for place in places:
-        if not (support.problem and isolation_in(loaded, place).kind != "container"):
+        if isolation_in(loaded, place).kind == "container" or not find_support().problem:
             yield from _check_place(loaded, jails, place)
 
 
-def _check_limits(loaded: Loaded) -> Check:
-    """The limits of a workspace without settings of its own."""
+def _check_jails(loaded: Loaded, kinds: AbstractSet[Kind]) -> Iterator[Check]:
+    """Tell whether jails can be made here. Where they are only automatic, nothing breaks if they cannot."""
+    problem = find_support().problem
+    if "jail" not in kinds and os.geteuid() == 0:
+        yield Check("isolation", "off", f"no agent is jailed: {AS_ROOT}")
+    elif problem:
+        refuses = loaded.config.isolation.when_missing == "refuse" and "jail" in kinds
+        helps = "jail" in kinds or problem == MISSING
+        fix = INSTALL if problem == MISSING else "read docs/isolation.md"
+        state = "broken" if refuses else "warn" if helps else "off"
+        yield Check("isolation", state, f"no agent is jailed: {problem}", fix)
+    else:
+        engines = ", ".join(name for name, proof in sorted(read_proofs().items()) if proof.holds)
+        yield Check("isolation", "ok", PROVED.format(engines=engines or "no engine"))
+        yield _check_limits(loaded, wanted="jail" in kinds)
+
+
+def _check_limits(loaded: Loaded, *, wanted: bool) -> Check:
+    """The limits of a workspace without settings of its own. Limits that do not hold are a warning where somebody wanted jails."""
     bounds = bounds_of(Isolation("jail", limits=loaded.config.isolation.limits))
     text, whole = describe_limits(bounds, find_bases(), is_root=os.geteuid() == 0)
-    return Check("limits", "ok" if whole else "warn", f"a jail has {text}", "" if whole else LIMITS_FIX)
+    return Check("limits", "warn" if wanted and not whole else "ok", f"a jail has {text}", LIMITS_FIX)
 
 
 def _check_container(loaded: Loaded) -> Check:
@@ -70,7 +79,7 @@ def _check_container(loaded: Loaded) -> Check:
     return Check("isolation", "ok", CONTAINERS.format(program=runtime.program))
 
 
-def _jailed_places(loaded: Loaded) -> list[str]:
+def _confined_places(loaded: Loaded) -> list[str]:
     config = loaded.config
     places = [config.gateway.default_workspace, *(row.path for row in config.workspaces.values())]
     real = dict.fromkeys(os.path.realpath(os.path.expanduser(place)) for place in places if place)
@@ -78,9 +87,13 @@ def _jailed_places(loaded: Loaded) -> list[str]:
 
 
 def _check_place(loaded: Loaded, jails: Jails, place: str) -> Iterator[Check]:
+    is_auto = isolation_in(loaded, place).kind == "auto"
+    if is_auto and os.geteuid() == 0:
+        return
     if problem := jails.problem(place):
-        state = "warn" if isolation_in(loaded, place).kind == "auto" else "broken"
-        yield Check("isolation", state, problem, f"change isolation of {place}")
+        yield Check("isolation", "warn" if is_auto else "broken", problem, f"change isolation of {place}")
+        return
+    if not jails.confines(place):
         return
     isolation = isolation_in(loaded, place)
     if isolation.kind == "container":
@@ -97,10 +110,6 @@ def _check_place(loaded: Loaded, jails: Jails, place: str) -> Iterator[Check]:
     if absent:
         text = f"{place}: {ABSENT.format(folders=', '.join(absent))}"
         yield Check("isolation", "warn", text, "add their folders to allow_read")
-    settings = os.path.expanduser(GIT_SETTINGS)
-    if os.path.isfile(settings) and not any(is_within(settings, one) for one in shown):
-        text = f"{place}: {NO_AUTHOR.format(file=GIT_SETTINGS)}"
-        yield Check("isolation", "warn", text, f"add {GIT_SETTINGS} to allow_read")
 
 
 def _no_log(_event: str, **_fields: object) -> None:

@@ -22,6 +22,8 @@ from pilothouse.cli.store import existing_folder, load_plain, read_store, write_
 from pilothouse.cli.table import cut, plain, width
 from pilothouse.config import isolation_in
 from pilothouse.core.engine import TrustedFile
+from pilothouse.isolation.choice import may_choose_jail
+from pilothouse.isolation.support import find_support
 from pilothouse.runtime.trust import (
     LAPSED,
     TrustState,
@@ -198,7 +200,8 @@ def _keep(place: str, yes: bool, content: TrustedContent | None = None) -> None:
 def _settle_jail(place: str, said: bool | None) -> None:
     """Store whether engines are jailed in a trusted folder; ask on a terminal where that counts."""
     if said is None:
-        if not _on_terminal() or isolation_in(load_plain(), place).kind != "auto":
+        kind = isolation_in(load_plain(), place).kind
+        if not _on_terminal() or not may_choose_jail(kind, os.geteuid(), find_support().problem):
             return
         said = ask_yes(JAIL_TOO, default=read_store(lambda tx: wants_jail(tx, place)) or False, err=True)
     by, at, chosen = terminal_user(), time.time(), said

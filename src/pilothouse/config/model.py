@@ -115,7 +115,7 @@ Host = Annotated[
 class IsolationSection(Struct, frozen=True):
     """`[isolation]`, for every workspace that has no settings of its own. Lists add to those of a workspace."""
 
-    kind: Kind = "none"
+    kind: Kind = "auto"
     allow_read: tuple[Folder, ...] = ()
     allow_write: tuple[Folder, ...] = ()
     network: Network = "open"

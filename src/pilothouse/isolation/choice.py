@@ -6,6 +6,7 @@ trusted it. As root no jail is chosen: the engines' own sandboxes fail in it.
 
 from __future__ import annotations
 
+from pilothouse.core.isolation import Kind
 from pilothouse.isolation.canaries import is_proved
 
 TRUSTED = (
@@ -15,7 +16,7 @@ AS_ROOT = 'Pilothouse runs as root, where the engines\' own sandboxes fail in a 
 UNPROVED = 'no jail was proved with the engine {engine}. To have one anyway, set isolation = "jail"'
 
 
-def reason_for_none(workspace: str, engine: str, trusted: bool | None, problem: str, user: int) -> str:
+def reason_for_none(workspace: str, engine: str, trusted: bool | None, problem: str) -> str:
     """Say why there is no jail; empty if there is one. `trusted` is None for a folder that is not, else whether a jail was chosen.
 
     `engine` is empty for a program that no engine starts: the jail itself was proved. `problem` says why none can be made."""
@@ -23,4 +24,9 @@ def reason_for_none(workspace: str, engine: str, trusted: bool | None, problem: 
         return TRUSTED.format(workspace=workspace)
     if engine and not is_proved(engine):
         return UNPROVED.format(engine=engine)
-    return problem or (AS_ROOT if user == 0 else "")
+    return problem
+
+
+def may_choose_jail(kind: Kind, user: int, problem: str) -> bool:
+    """Tell whether it makes a difference what an owner chooses for a folder that they trust."""
+    return kind == "auto" and user != 0 and not problem

@@ -23,7 +23,7 @@ from pilothouse.core.engine import ProcessStart
 from pilothouse.core.isolation import Container, Isolation, Kind, Needs
 from pilothouse.isolation.canaries import is_proved
 from pilothouse.isolation.cgroup import Bases, enter_words, find_bases, open_group
-from pilothouse.isolation.choice import reason_for_none
+from pilothouse.isolation.choice import AS_ROOT, reason_for_none
 from pilothouse.isolation.contained import contain, container_name, note_container, remove_noted
 from pilothouse.isolation.container import Runtime
 from pilothouse.isolation.host_answers import AskPeople, HostAnswers
@@ -32,7 +32,7 @@ from pilothouse.isolation.keys import open_keys
 from pilothouse.isolation.limits import bounds_of, limiter_words
 from pilothouse.isolation.network import Wiring, open_network
 from pilothouse.isolation.profile import Mount, Profile, is_within, jail_arguments, refusal
-from pilothouse.isolation.repository import repository_mounts
+from pilothouse.isolation.repository import repository_mounts, write_author
 from pilothouse.isolation.runtime import find_runtime, remove_container
 from pilothouse.isolation.support import Support, find_support
 from pilothouse.isolation.system import is_system, program_mounts, system_mounts
@@ -43,7 +43,7 @@ NO_JAIL = "The workspace {workspace} wants isolation = {kind!r}, which cannot be
 JAILED = "jailed, network: {network}"
 UNPROVED = "in a jail, not proved with this engine, network: {network}"
 CONTAINED = "in a container, not proved with this engine, network: {network}"
-NOT_ISOLATED = "NOT ISOLATED: {problem}"
+NOT_ISOLATED = "NOT ISOLATED"
 MAX_COPY_BYTES = 16_000_000
 HOME, NETWORK = "home", "network"
 _DROPPED = ("XDG_RUNTIME_DIR", "TMPDIR")
@@ -106,7 +106,8 @@ class Jails:
 
     def _reason_for_none(self, workspace: str, engine: str) -> str:
         trusted = self._trusted.get(os.path.realpath(workspace))
-        return reason_for_none(workspace, engine, trusted, self.problem(workspace), self._user)
+        problem = AS_ROOT if self._user == 0 else self.problem(workspace)
+        return reason_for_none(workspace, engine, trusted, problem)
 
     def confines(self, workspace: str, engine: str = "") -> bool:
         """Tell whether processes for this workspace get a jail."""
@@ -134,15 +135,20 @@ class Jails:
         """Say how an engine is shut in there, as far as it was proved; empty if nobody wants it to be."""
         isolation = self._isolation(workspace, engine)
         if self._settings(workspace).kind == "auto" and not isolation.confines:
-            return NOT_ISOLATED.format(problem=self._reason_for_none(workspace, engine))
+            return f"{NOT_ISOLATED}: {self._reason_for_none(workspace, engine)}"
         if not isolation.confines:
             return ""
         if problem := self.problem(workspace):
-            return NOT_ISOLATED.format(problem=problem) if isolation.when_missing == "open" else problem
+            return f"{NOT_ISOLATED}: {problem}" if isolation.when_missing == "open" else problem
         if isolation.kind == "container":
             return CONTAINED.format(network=isolation.network)
         words = JAILED if is_proved(engine) else UNPROVED
         return words.format(network=isolation.network)
+
+    def header(self, workspace: str, engine: str) -> str:
+        """Return what `describe` says, in the few words that a header has room for."""
+        text = self.describe(workspace, engine)
+        return NOT_ISOLATED if text.startswith(NOT_ISOLATED) else text
 
     @asynccontextmanager
     async def open(self, start: ProcessStart, engine: str = "") -> AsyncGenerator[ProcessStart, None]:
@@ -232,6 +238,7 @@ class Jails:
             raise SpawnFailed(text, argv0=start.argv[0], cwd=start.cwd, reason=SpawnProblem.MISSING_FOLDER)
         profile = make_profile(start, isolation, self.places, home, private_home, wiring)
         copy_files(start.needs, home, private_home)
+        write_author(home, private_home)
         for source in start.needs.mounts.values():
             os.makedirs(source, mode=0o700, exist_ok=True)
         return profile

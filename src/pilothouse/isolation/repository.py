@@ -1,14 +1,16 @@
 """The parts of a git repository that run programs outside of a jail: an agent inside must not write them.
 
-A commit must still be possible, also in a worktree, whose repository lies elsewhere. A repository that names a folder by a
-link is not followed: anybody may have made the link.
+A commit must still be possible, with the author that the user's own git settings name, also in a worktree, whose repository lies
+elsewhere. A repository that names a folder by a link is not followed: anybody may have made the link.
 """
 
 from __future__ import annotations
 
 import glob
 import os
+import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 from pilothouse.isolation.profile import Mount
 
@@ -16,6 +18,9 @@ _READ_ONLY = ("hooks", "config", "config.worktree", "modules")
 """A commit in a submodule is not possible inside: its settings lie among what a commit writes."""
 _MAX_BYTES = 4096
 _ITSELF = "."
+_SETTINGS = (".gitconfig", ".config/git/config")
+_AUTHOR = ("git", "config", "--global", "--includes", "--null", "--get-regexp", r"^user\.(name|email)$")
+_WITHIN_S = 5.0
 
 
 def repository_mounts(workspace: str) -> tuple[Mount, ...]:
@@ -82,3 +87,25 @@ def _line(path: str) -> str:
             return os.fsdecode(file.read(_MAX_BYTES).split(b"\n")[0]).strip()
     except OSError:
         return ""
+
+
+def write_author(home: str, private_home: Path) -> None:
+    """Write the author of commits into the private home, and none of the user's other settings: they may hold logins."""
+    if not any(os.path.isfile(os.path.join(home, name)) for name in _SETTINGS):
+        return
+    environment = {"HOME": home, "PATH": os.environ.get("PATH", os.defpath)}
+    try:
+        done = subprocess.run(
+            _AUTHOR, env=environment, cwd="/", capture_output=True, timeout=_WITHIN_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return
+    found = dict(row.split("\n", 1) for row in os.fsdecode(done.stdout).split("\0") if "\n" in row)
+    lines = [f"\t{key.removeprefix('user.')} = {_quoted(value)}\n" for key, value in found.items()]
+    if lines:
+        (private_home / ".gitconfig").write_text("".join(["[user]\n", *lines]), "utf-8", "surrogateescape")
+
+
+def _quoted(value: str) -> str:
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'
