@@ -24,8 +24,9 @@ from pilothouse.engines.native.call_run import CallRunner
 from pilothouse.engines.native.config import NativeConfig
 from pilothouse.engines.native.dialects.dialect import Reply
 from pilothouse.engines.native.failures import Problem
-from pilothouse.engines.native.history import History
-from pilothouse.engines.native.messages import Image, ModelCall, Piece, Replied, Said, Text, Use
+from pilothouse.engines.native.history import History, LeftOut
+from pilothouse.engines.native.images import newest_images, without_images
+from pilothouse.engines.native.messages import Image, Message, ModelCall, Piece, Replied, Said, Text, Use
 from pilothouse.engines.native.models import ModelFacts
 from pilothouse.engines.native.outputs import trim
 from pilothouse.engines.native.providers import Target
@@ -81,6 +82,8 @@ class Agent:
         self._requests = 0
         self._overflowed = False
         self._paused = False
+        self._left_out: frozenset[str] = frozenset()
+        """Images that this request goes without; for good, once it succeeds."""
 
     @property
     def tokens(self) -> int:
@@ -162,6 +165,9 @@ class Agent:
         return answer
 
     async def _keep(self, reply: Reply) -> Replied:
+        if self._left_out:
+            self._history.add(LeftOut(tuple(sorted(self._left_out))))
+            self._left_out = frozenset()
         known = self._history.conversation.use_ids
         blocks = list(reply.blocks)
         for at, block in enumerate(blocks):
@@ -187,13 +193,18 @@ class Agent:
             self._overflowed = True
             await self.compact(must=True)
             return attempt
+        if problem.suspects_images and (images := newest_images(self._messages)):
+            self._left_out |= images
+            words = f"{failure.text} Trying again without the newest images."
+            await self._turn.tell(Notice("warning", "image_skipped", words))
+            return attempt
         if problem.may_retry and attempt < config.max_retries:
             await self._turn.tell(Notice("warning", "api_retry", failure.text))
             pause_s = min(FIRST_PAUSE_S * 2**attempt, LONGEST_PAUSE_S)
             await self._plan.sleep(pause_s if problem.retry_after_s is None else problem.retry_after_s)
             return attempt + 1
         if self._others and failure.kind in ("overloaded", "rate_limit", "bad_request", "quota"):
-            self._speaker = self._others.pop(0)
+            self._speaker, self._left_out = self._others.pop(0), frozenset()
             words = f"{failure.text} Going on with {self._speaker.api.target.title}."
             await self._turn.tell(Notice("warning", "fallback_model", words))
             return 0
@@ -208,7 +219,7 @@ class Agent:
 
     def _call(self, *, may_call: bool = True) -> ModelCall:
         config, target = self._plan.config, self._speaker.api.target
-        messages = self._history.conversation.messages
+        messages = self._messages
         return ModelCall(
             model=target.model,
             system=self._plan.system,
@@ -222,6 +233,10 @@ class Agent:
             cache_key=self._history.folder.name,
             may_search=self._calls.may_search,
         )
+
+    @property
+    def _messages(self) -> list[Message]:
+        return without_images(self._history.conversation.messages, self._left_out)
 
     def _image(self, image: Image) -> str:
         return base64.b64encode(self._history.image(image)).decode("ascii")

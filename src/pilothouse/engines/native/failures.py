@@ -12,7 +12,7 @@ from email.utils import parsedate_to_datetime
 from msgspec import Struct
 
 from pilothouse.core.outcome import Failure, FailureKind
-from pilothouse.engines.failure_kinds import DETAIL_CHARS, TEXT_CHARS, kind_of_status
+from pilothouse.engines.failure_kinds import DETAIL_CHARS, STATUSES, TEXT_CHARS, kind_of_status
 from pilothouse.engines.native.messages import ApiError
 from pilothouse.engines.native.providers import Target
 
@@ -23,6 +23,7 @@ WORDS: tuple[tuple[str, FailureKind], ...] = (
     ("exceeds the context window", "context_overflow"),
     ("exceed_context_size", "context_overflow"),
     ("input length and `max_tokens` exceed", "context_overflow"),
+    ("image input", "bad_request"),
     ("insufficient_quota", "quota"),
     ("credit balance is too low", "quota"),
     ("insufficient credits", "quota"),
@@ -38,6 +39,9 @@ WORDS: tuple[tuple[str, FailureKind], ...] = (
 )
 """The first that stands in the error counts."""
 RETRIED: frozenset[FailureKind] = frozenset({"rate_limit", "overloaded", "transport"})
+OWN_STATUSES: Mapping[int, FailureKind] = {**STATUSES, 403: "bad_request"}
+"""A 403 is about one request, model or place, and says nothing against the key."""
+IMAGE_STATUSES = (400, 413, 422)
 LONGEST_WAIT_S = 60.0
 """A longer pause ends the turn, which is parked until then."""
 
@@ -47,6 +51,10 @@ class Problem(Struct, frozen=True):
 
     failure: Failure
     retry_after_s: float | None = None
+    refused_key: bool = False
+    """The vendor itself said that it does not accept the key."""
+    suspects_images: bool = False
+    """The request may succeed without its images."""
 
     @property
     def may_retry(self) -> bool:
@@ -68,9 +76,18 @@ def explain_error(error: ApiError, target: Target, retry_after_s: float | None =
         case "bad_request" if error.status == 404:
             text = f"{target.provider.title} has no model {target.model!r}: {told}"
             fix = "Choose another model with /model"
+        case "bad_request" if error.status == 403:
+            fix = (
+                f"Check at {target.provider.title} what the key may use, or choose another model with /model"
+            )
         case _:
             pass
-    return Problem(Failure(kind, text, detail=_detail(error), fix=fix), retry_after_s)
+    return Problem(
+        Failure(kind, text, detail=_detail(error), fix=fix),
+        retry_after_s,
+        refused_key=error.status == 401 or "invalid_api_key" in error.code,
+        suspects_images=_suspects_images(kind, error.status) or "image input" in error.message.lower(),
+    )
 
 
 def explain_transport(target: Target, why: str) -> Problem:
@@ -80,9 +97,10 @@ def explain_transport(target: Target, why: str) -> Problem:
 def explain_page(target: Target, status: int, start: str) -> Problem:
     """Explain an answer that is no stream and no JSON, such as the page of a proxy."""
     text = f"{target.base_url} answered HTTP {status} with something that is not a model's answer."
-    kind = kind_of_status(status) if status >= 400 else "bad_request"
+    kind = kind_of_status(status, OWN_STATUSES) if status >= 400 else "bad_request"
     fix = "Check base_url under `[engines.native]` on {machine}" if kind == "bad_request" else ""
-    return Problem(Failure(kind, text, detail=start[:DETAIL_CHARS], fix=fix))
+    failure = Failure(kind, text, detail=start[:DETAIL_CHARS], fix=fix)
+    return Problem(failure, suspects_images=_suspects_images(kind, status))
 
 
 def read_retry_after(headers: Mapping[str, str], now: float) -> float | None:
@@ -102,12 +120,16 @@ def read_retry_after(headers: Mapping[str, str], now: float) -> float | None:
 
 def _kind(error: ApiError) -> FailureKind:
     said = f"{error.code} {error.message}".lower()
-    if error.status in (401, 403):
+    if error.status == 401:
         return "auth"
     for words, kind in WORDS:
         if words in said and (kind != "overloaded" or error.status == 0 or error.status >= 429):
             return kind
-    return kind_of_status(error.status) if error.status else "overloaded"
+    return kind_of_status(error.status, OWN_STATUSES) if error.status else "overloaded"
+
+
+def _suspects_images(kind: FailureKind, status: int) -> bool:
+    return kind in ("bad_request", "context_overflow") and status in IMAGE_STATUSES
 
 
 def _detail(error: ApiError) -> str:

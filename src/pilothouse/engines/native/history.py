@@ -4,7 +4,7 @@
     Said       a prompt                       Ended      the end of a turn
     Steered    words for the running turn     Loaded     a skill that the model has read
     Replied    a whole reply of the model     Compacted  replaces everything before it
-    Result     the outcome of one call
+    Result     the outcome of one call            LeftOut    images that the provider refused
 
 Rules: the messages are a fold over the lines, so a session that was killed at any point is read back as it was. Steered
 words wait until the reply and the results before them are complete. The next turn closes calls without
@@ -26,6 +26,7 @@ from pilothouse.core.errors import EngineError
 from pilothouse.core.event import PlanItem, clean_values
 from pilothouse.core.media import EXTENSIONS
 from pilothouse.core.outcome import Failure
+from pilothouse.engines.native.images import check_image, without_images
 from pilothouse.engines.native.messages import Image, Message, Replied, Result, Said
 
 FILE = "history.jsonl"
@@ -51,6 +52,12 @@ class Loaded(Struct, frozen=True, tag="loaded"):
     mtime_ns: int
 
 
+class LeftOut(Struct, frozen=True, tag="left_out"):
+    """The names of images that the conversation does not show from here on."""
+
+    images: tuple[str, ...]
+
+
 class Compacted(Struct, frozen=True, tag="compacted", omit_defaults=True):
     """`said` is the summary with the newest `words` of people; these and `goals` are kept over several compactions."""
 
@@ -66,7 +73,7 @@ class Ended(Struct, frozen=True, tag="ended", omit_defaults=True):
     """The size of the conversation, as the model counted it last."""
 
 
-Record = Begun | Said | Steered | Replied | Result | Planned | Loaded | Compacted | Ended
+Record = Begun | Said | Steered | Replied | Result | Planned | Loaded | LeftOut | Compacted | Ended
 
 _decode = msgspec.json.Decoder(Record).decode
 _encode = msgspec.json.Encoder().encode
@@ -131,6 +138,8 @@ class Conversation:
                 self.todos = items
             case Loaded(path=path, mtime_ns=mtime_ns):
                 self.loaded[path] = mtime_ns
+            case LeftOut(images=images):
+                self.messages = without_images(self.messages, images)
             case Compacted(said=said, goals=goals, words=words):
                 self._settle()
                 self.messages = list[Message]([said])
@@ -192,7 +201,9 @@ class History:
             os.close(descriptor)
         self.conversation.add(record)
 
-    def keep_image(self, data: bytes, media_type: str) -> Image:
+    def keep_image(self, data: bytes) -> Image:
+        """Keep an image that the model will see. Raises `BadImage`."""
+        media_type = check_image(data)
         name = f"{hashlib.sha256(data).hexdigest()[:32]}.{EXTENSIONS[media_type]}"
         folder = self.folder / "images"
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)

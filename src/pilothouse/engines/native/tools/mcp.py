@@ -1,4 +1,6 @@
-"""Tools of MCP servers as tools of the agent. Everything that goes wrong is a failed result; images stay images."""
+"""Tools of MCP servers as tools of the agent. Everything that goes wrong is a failed result; images stay images.
+
+The type that a server claims for an image is not trusted."""
 
 from __future__ import annotations
 
@@ -7,10 +9,13 @@ from functools import partial
 from typing import Any
 
 from pilothouse.core.mcp import Elicit, McpImage, McpTool, McpTools
+from pilothouse.engines.native.images import BadImage
+from pilothouse.engines.native.messages import Image
 from pilothouse.engines.native.tools.tool import Output, Tool, Workbench
 from pilothouse.engines.tool_calls import MCP_PREFIX
 
 NO_WORDS = "[the tool answered nothing]"
+LEFT_OUT = "[An image was left out: {why}.]"
 
 
 def make_tools(servers: McpTools, elicit: Elicit) -> Sequence[Tool]:
@@ -35,10 +40,13 @@ async def _call(
     servers: McpTools, name: str, elicit: Elicit, given: dict[str, Any], bench: Workbench
 ) -> Output:
     result = await servers.call(name, given, elicit)
-    images = tuple(
-        bench.history.keep_image(part.data, part.media_type)
-        for part in result.content
-        if isinstance(part, McpImage)
-    )
-    text = result.text or ("" if images else NO_WORDS)
-    return Output(text, ok=not result.is_error, images=images)
+    images: list[Image] = []
+    words = [result.text] if result.text else []
+    for part in result.content:
+        if isinstance(part, McpImage):
+            try:
+                images.append(bench.history.keep_image(part.data))
+            except BadImage as error:
+                words.append(LEFT_OUT.format(why=error))
+    text = "\n".join(words) or ("" if images else NO_WORDS)
+    return Output(text, ok=not result.is_error, images=tuple(images))

@@ -7,27 +7,24 @@ from typing import Annotated
 from anyio.to_thread import run_sync
 from msgspec import Meta, Struct
 
-from pilothouse.core.media import EXTENSIONS, sniff
 from pilothouse.engines.native.files import BadFile, read_whole
+from pilothouse.engines.native.images import MAX_BYTES, BadImage
 from pilothouse.engines.native.tools.tool import Output, Tool, ToolError, Workbench
-
-MAX_BYTES = 5 * 1024 * 1024
 
 
 class Input(Struct, frozen=True, forbid_unknown_fields=True):
-    file_path: Annotated[str, Meta(description="A PNG, JPEG, GIF or WebP of at most 5 MB.")]
+    file_path: Annotated[str, Meta(description="A PNG, JPEG, GIF or WebP of at most 3.75 MB.")]
 
 
 async def run(given: Input, bench: Workbench) -> Output:
     try:
         data = await run_sync(read_whole, given.file_path, MAX_BYTES)
+        image = bench.history.keep_image(data)
     except BadFile as error:
         raise ToolError(str(error)) from error
-    media_type = sniff(data)
-    if media_type not in EXTENSIONS:
-        raise ToolError(f"{given.file_path} is not a PNG, JPEG, GIF or WebP.")
-    image = bench.history.keep_image(data, media_type)
-    return Output(f"{media_type}, {len(data):,} bytes", images=(image,))
+    except BadImage as error:
+        raise ToolError(f"{given.file_path} cannot be shown: {error}.") from error
+    return Output(f"{image.media_type}, {len(data):,} bytes", images=(image,))
 
 
 TOOL = Tool(
