@@ -61,3 +61,9 @@ async def test_a_broken_session_is_not_listed(make_rig: MakeRig) -> None:
             assert end_of(await ask(session, "Hi")).outcome == "completed"
         (found,) = await engine.sessions(str(rig.workspace))
         assert found.title == "Hi"
+
+
+async def test_an_engine_passes_on_an_error_of_its_caller(make_rig: MakeRig) -> None:
+    with pytest.raises(ValueError, match="of the caller"):
+        async with make_rig(Reply("Hello.")).engine():
+            raise ValueError("of the caller")

@@ -104,7 +104,8 @@ class NativeEngine:
         tasks.cancel_scope.cancel()
         try:
             if isinstance(error, Exception):  # a task group would wrap the caller's own error
-                return await tasks.__aexit__(None, None, None)
+                await tasks.__aexit__(None, None, None)
+                return None
             return await tasks.__aexit__(kind, error, trace)
         finally:
             with anyio.CancelScope(shield=True):
