@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.engines.native.issuer import Issuer, open_issuer
 from tests.engines.native.model import Reply, Script, in_order, open_model
 from tests.engines.native.rig import Rig
 
@@ -24,3 +25,9 @@ def make_rig(tmp_path: Path) -> Iterator[MakeRig]:
             return Rig(tmp_path, model, **config)
 
         yield make
+
+
+@pytest.fixture
+def issuer() -> Iterator[Issuer]:
+    with open_issuer() as found:
+        yield found

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import base64
-import json
-import threading
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -17,6 +12,7 @@ import anyio
 import pytest
 from anyio.to_thread import run_sync
 from tests.engines.native.conftest import MakeRig
+from tests.engines.native.issuer import Issuer
 from tests.engines.native.model import Reply
 from tests.engines.native.rig import Rig, ask, end_of
 
@@ -30,68 +26,6 @@ from pilothouse.engines.native.login import LoginFailed, OAuthServer, plan_login
 
 pytestmark = pytest.mark.anyio
 KEY = "sk-fake-and-long"
-
-
-def jwt(account: str) -> str:
-    body = {"https://api.openai.com/auth": {"chatgpt_account_id": account}}
-    middle = base64.urlsafe_b64encode(json.dumps(body).encode()).decode().rstrip("=")
-    return f"e30.{middle}.sig"
-
-
-class Issuer:
-    """The token endpoint of an OAuth server. Each refresh token works once."""
-
-    def __init__(self) -> None:
-        self.forms: list[dict[str, str]] = []
-        self.status = 200
-        issuer = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                data = self.rfile.read(int(self.headers["content-length"])).decode()
-                form = {name: values[0] for name, values in parse_qs(data).items()}
-                issuer.forms.append(form)
-                number = len(issuer.forms)
-                body = json.dumps(
-                    {
-                        "access_token": f"access-{number}",
-                        "refresh_token": f"refresh-{number}",
-                        "id_token": jwt("acct-1"),
-                        "expires_in": 3600,
-                    }
-                ).encode()
-                self.send_response(issuer.status)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  # pyrefly: ignore[missing-override-decorator]
-                pass
-
-        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-
-    @property
-    def server(self) -> OAuthServer:
-        return OAuthServer(f"http://127.0.0.1:{self.http.server_address[1]}", 0)
-
-
-@contextmanager
-def open_issuer() -> Iterator[Issuer]:
-    issuer = Issuer()
-    thread = threading.Thread(target=issuer.http.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
-        yield issuer
-    finally:
-        issuer.http.shutdown()
-        thread.join()
-        issuer.http.server_close()
-
-
-@pytest.fixture
-def issuer() -> Iterator[Issuer]:
-    with open_issuer() as found:
-        yield found
 
 
 Says = Callable[[Ask], Awaitable[str | None]]
@@ -230,7 +164,7 @@ async def test_an_old_token_is_renewed_once_by_turns_at_the_same_time(
 ) -> None:
     rig = make_rig(Reply("Hello."))
     kept = Kept(login=Login("old", "refresh-0", 1100.0, "acct-9"), provider="openai", model="m")
-    KeyFile(rig.host.state_dir).change(lambda _: kept)
+    await KeyFile(rig.host.state_dir).change(lambda _: kept)
     settings = NativeConfig(base_url=rig.model.base_url("openai"))
     engine = NativeEngine(
         settings, rig.host, now=lambda: 1050.0, models_url=f"{rig.model.url}/none", oauth=issuer.server

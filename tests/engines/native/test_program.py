@@ -9,6 +9,7 @@ import subprocess
 import threading
 from pathlib import Path
 
+import anyio
 import pytest
 from tests.dists import SRC
 from tests.engines.native.model import Call, Reply, Request, open_model
@@ -127,9 +128,12 @@ def test_a_key_that_was_given_in_a_chat_is_seen_by_engines(tmp_path: Path) -> No
     home = Home(tmp_path, "")
     assert "has no API key" in home.pilothouse("engines").stdout
     state = tmp_path / "state" / "engines" / "native"
-    KeyFile(str(state)).change(
-        lambda _: Kept(keys={"openai": "no-key-at-all"}, provider="openai", model="gpt-5.4")
-    )
+    kept = Kept(keys={"openai": "no-key-at-all"}, provider="openai", model="gpt-5.4")
+
+    def give(_before: Kept) -> Kept:
+        return kept
+
+    anyio.run(KeyFile(str(state)).change, give)
     told = home.pilothouse("engines").stdout
     assert "openai/gpt-5.4" in told
     assert "has no API key" not in told

@@ -49,9 +49,12 @@ SUMMARY_TOKENS = 8000
 
 
 class TurnFailed(Exception):
-    def __init__(self, failure: Failure) -> None:
+    """`refused_key`: the provider itself does not accept the key."""
+
+    def __init__(self, failure: Failure, *, refused_key: bool = False) -> None:
         super().__init__(failure.text)
         self.failure = failure
+        self.refused_key = refused_key
 
 
 class Speaker(Struct, frozen=True):
@@ -209,7 +212,8 @@ class Agent:
             await self._turn.tell(Notice("warning", "fallback_model", words))
             return 0
         wait_s = problem.retry_after_s
-        raise TurnFailed(replace(failure, retry_at=None if wait_s is None else self._plan.now() + wait_s))
+        failure = replace(failure, retry_at=None if wait_s is None else self._plan.now() + wait_s)
+        raise TurnFailed(failure, refused_key=problem.refused_key)
 
     def _check_budget(self) -> None:
         budget, spent = self._plan.brief.budget_usd, self._turn.usage.cost_usd

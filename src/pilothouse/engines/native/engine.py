@@ -28,7 +28,7 @@ from pilothouse.engines.native.context import Instructions, gather_instructions
 from pilothouse.engines.native.first_run import Asker, FirstRun, NoKey, Tell
 from pilothouse.engines.native.history import Begun, History
 from pilothouse.engines.native.key_file import Kept, KeyFile, with_kept
-from pilothouse.engines.native.login import OPENAI, LoginFailed, OAuthServer, is_old, renew
+from pilothouse.engines.native.login import OPENAI, LoginFailed, LoginRefused, OAuthServer, is_old, renew
 from pilothouse.engines.native.models import MAX_BYTES, ModelCatalogue, ModelFacts
 from pilothouse.engines.native.outputs import Outputs
 from pilothouse.engines.native.project import with_project
@@ -179,7 +179,7 @@ class NativeEngine:
         return [first, other] if isinstance(other, Target) else [first]
 
     async def _renewed(self, kept: Kept) -> Kept:
-        """Renew a login whose token ends soon. One that OpenAI refuses is used as it is, and the turn says so."""
+        """Renew a login whose token ends soon. One that OpenAI refuses to renew is forgotten; if nobody answers, it is used as it is."""
         if kept.login is None or not is_old(kept.login, self._now()):
             return kept
         from pilothouse.http.client import open_http
@@ -187,8 +187,12 @@ class NativeEngine:
         async def renew_once(now: Kept) -> Kept:
             if now.login is None or not is_old(now.login, self._now()):
                 return now
-            async with open_http(direct=is_here(self._oauth.issuer)) as http:
-                return replace(now, login=await renew(http, self._oauth, now.login, self._now()))
+            try:
+                async with open_http(direct=is_here(self._oauth.issuer)) as http:
+                    return replace(now, login=await renew(http, self._oauth, now.login, self._now()))
+            except LoginRefused as error:
+                self._host.log("native.login_refused", level="warning", problem=str(error))
+                return replace(now, login=None)
 
         try:
             return await self._key_file.renew(renew_once)
@@ -225,7 +229,7 @@ class NativeEngine:
             self._start,
             lambda: self._plan(config, brief, told),
             self._first_run,
-            self._key_file.forget,
+            self._key_file.reject,
             judge_within(allowed, host.judge),
             servers,
             self._servers.new_problems,

@@ -93,16 +93,20 @@ class FirstRun(Struct, frozen=True):
         login, key = await self._authority(chosen)
         model = await self._model(chosen)
         keys = {chosen: key} if key else {}
-        self.key_file.change(
-            lambda kept: replace(
-                kept,
-                keys={**kept.keys, **keys},
-                login=login or kept.login,
-                provider=chosen,
-                model=model,
-                base_url=base,
+        try:
+            await self.key_file.change(
+                lambda kept: replace(
+                    kept,
+                    keys={**kept.keys, **keys},
+                    login=login or kept.login,
+                    provider=chosen,
+                    model=model,
+                    base_url=base,
+                )
             )
-        )
+        except OSError as error:
+            text = f"Your answers could not be kept in {self.key_file.path}: {error.strerror}."
+            raise GaveUp(text) from error
         await self.tell(Notice("info", "model", READY.format(model=f"{chosen}/{model}")))
 
     async def _provider(self) -> ProviderName:

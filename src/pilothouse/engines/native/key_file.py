@@ -1,19 +1,20 @@
 """Keys, logins and choices that people gave in a chat: one JSON file that only its owner can read.
 
-Several processes may use it: a change is made under a lock, to what the file holds then, and replaces the file as a whole. A
-key in the configuration or in the environment counts before one in this file.
+Several processes may use it: a change is made under a lock, to what the file holds then, and replaces the file as a whole. The
+lock is never waited for on the event loop: a task that holds it while a server answers needs that loop. A key in the configuration or in the environment counts before one in this file.
 """
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
+import anyio
 import msgspec
-from anyio.to_thread import run_sync
 from msgspec import Struct, field
 from msgspec.structs import replace
 
@@ -22,6 +23,10 @@ from pilothouse.engines.native.config import NativeConfig, ProviderName
 
 FILE = "keys.json"
 MAX_BYTES = 256 * 1024
+LOCK_S, TRY_AGAIN_S = 40.0, 0.05
+"""Longer than a server takes to renew a login."""
+ANOTHER_KEY = "Send your message again to give another key"
+RENEWED_FIRST = "Send your message again: the login is renewed first"
 
 
 class Login(Struct, frozen=True, omit_defaults=True):
@@ -63,25 +68,21 @@ class KeyFile:
             except (msgspec.MsgspecError, UnicodeError, RecursionError):
                 return Kept()
 
-    def change(self, change: Callable[[Kept], Kept]) -> Kept:
+    async def change(self, change: Callable[[Kept], Kept]) -> Kept:
         """Replace what is kept. Raises `OSError` if it cannot be written."""
-        with self._locked():
+        async with self._locked():
             kept = change(self.read())
             self._write(kept)
         return kept
 
     async def renew(self, renew: Callable[[Kept], Awaitable[Kept]]) -> Kept:
         """Replace what is kept by what a server answers. Other processes wait: a token may be renewed once only."""
-        locked = self._locked()
-        await run_sync(locked.__enter__)
-        try:
+        async with self._locked():
             before = self.read()
             kept = await renew(before)
             if kept != before:
                 self._write(kept)
-            return kept
-        finally:
-            locked.__exit__(None, None, None)
+        return kept
 
     def _write(self, kept: Kept) -> None:
         new = self.path.with_suffix(".new")
@@ -93,15 +94,20 @@ class KeyFile:
             os.fsync(descriptor)
         os.replace(new, self.path)
 
-    def forget(self, provider: ProviderName) -> bool:
-        """Remove the key or the login of a provider that did not accept it; False if there was none."""
-        kept = self.read()
-        if provider not in kept.keys and not (provider == "openai" and kept.login):
-            return False
-        self.change(lambda now: _without(now, provider))
-        return True
+    async def reject(self, provider: ProviderName, key: str) -> str:
+        """Remove a key that its provider did not accept, and return what people do next; empty if another one is kept by now.
 
-    def clear(self) -> list[str]:
+        A login's token only counts as ended: a login is removed when its renewal is refused. Raises `OSError`."""
+        kept = self.read()
+        if kept.keys.get(provider) == key:
+            await self.change(lambda now: _without_key(now, provider, key))
+            return ANOTHER_KEY
+        if provider == "openai" and kept.login and kept.login.access == key:
+            await self.change(lambda now: _with_ended_login(now, key))
+            return RENEWED_FIRST
+        return ""
+
+    async def clear(self) -> list[str]:
         """Remove every key and the login; return their names for people. Raises `OSError` if it cannot be written."""
         removed: list[str] = []
 
@@ -111,23 +117,37 @@ class KeyFile:
             return Kept()
 
         if self.path.exists():
-            self.change(empty)
+            await self.change(empty)
         return removed
 
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
+    @asynccontextmanager
+    async def _locked(self) -> AsyncIterator[None]:
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(self.path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            await _acquire(descriptor)
             yield
         finally:
             os.close(descriptor)
 
 
-def _without(kept: Kept, provider: ProviderName) -> Kept:
-    keys = {name: key for name, key in kept.keys.items() if name != provider}
-    return replace(kept, keys=keys, login=None if provider == "openai" else kept.login)
+async def _acquire(descriptor: int) -> None:
+    with anyio.move_on_after(LOCK_S):
+        while True:
+            with suppress(BlockingIOError):
+                return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            await anyio.sleep(TRY_AGAIN_S)
+    raise TimeoutError(errno.ETIMEDOUT, f"Another process holds the lock of {FILE}")
+
+
+def _without_key(kept: Kept, provider: ProviderName, key: str) -> Kept:
+    keys = {name: text for name, text in kept.keys.items() if (name, text) != (provider, key)}
+    return replace(kept, keys=keys)
+
+
+def _with_ended_login(kept: Kept, token: str) -> Kept:
+    login = kept.login
+    return replace(kept, login=replace(login, expires_at=0.0)) if login and login.access == token else kept
 
 
 def with_kept(config: NativeConfig, kept: Kept) -> NativeConfig:

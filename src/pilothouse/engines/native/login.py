@@ -45,6 +45,10 @@ class LoginFailed(Exception):
     """The text is for people."""
 
 
+class LoginRefused(LoginFailed):
+    """The server itself said that it does not accept the login: only another one helps."""
+
+
 class LoginPlan(Struct, frozen=True):
     """One attempt to log in. `url` is for the person's browser."""
 
@@ -140,7 +144,7 @@ async def exchange(http: HttpClient, server: OAuthServer, plan: LoginPlan, code:
 
 
 async def renew(http: HttpClient, server: OAuthServer, login: Login, now: float) -> Login:
-    """Return a login with a fresh token. Raises `LoginFailed`."""
+    """Return a login with a fresh token. Raises `LoginFailed`; `LoginRefused` if this one is of no more use."""
     words = {"grant_type": "refresh_token", "client_id": CLIENT_ID, "refresh_token": login.refresh}
     return await _ask(http, server, words, now, login)
 
@@ -166,12 +170,23 @@ async def _ask(
     )
     if isinstance(reply, Failed):
         raise LoginFailed(f"{server.issuer} could not be reached. Try again later.")
+    if reply.status in (400, 401) and _has_error(reply.data):
+        raise LoginRefused(f"{server.issuer} did not accept the login (HTTP {reply.status}). Log in again.")
     if reply.status != 200:
-        raise LoginFailed(f"{server.issuer} did not accept the login (HTTP {reply.status}). Log in again.")
+        raise LoginFailed(f"{server.issuer} answered HTTP {reply.status}. Try again later.")
     login = read_tokens(reply.data, now, before)
     if login is None:
         raise LoginFailed(f"{server.issuer} answered without a token. Log in again.")
     return login
+
+
+def _has_error(data: bytes) -> bool:
+    """Tell whether an answer is OAuth's own: a page is a proxy's, or says that the server is down."""
+    try:
+        told = msgspec.json.decode(data)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return False
+    return isinstance(told, dict) and bool(told.get("error"))
 
 
 def read_tokens(data: bytes, now: float, before: Login | None = None) -> Login | None:

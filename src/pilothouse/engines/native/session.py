@@ -46,7 +46,6 @@ from pilothouse.engines.turn_loop import BUSY
 
 COMPACT = "/compact"
 TOOL = "/tool"
-ANOTHER_KEY = "Send your message again to give another key"
 NOTHING_TO_COMPACT = Notice("info", "compaction", "There is no conversation to compact yet.")
 
 
@@ -58,7 +57,7 @@ class Access(Struct, frozen=True):
     start: Callable[[Callable[[], Coroutine[Any, Any, None]]], None]
     plan: Callable[[], Awaitable[AgentPlan]]
     first_run: Callable[[Asker, Tell, Callable[[str], Awaitable[None]]], FirstRun]
-    forget: Callable[[ProviderName], bool]
+    reject_key: Callable[[ProviderName, str], Awaitable[str]]
     judge: Judge
     servers: McpTools
     new_problems: Callable[[McpTools], Sequence[Notice]]
@@ -156,8 +155,11 @@ class NativeSession:
                 else:
                     agent = await self._begin(turn, prompt)
                     end = await self._work(agent, turn, prompt)
-        except (TurnFailed, EngineError) as error:
-            end = TurnEnded("failed", failure=self._without_bad_key(error.failure, agent))
+        except TurnFailed as error:
+            turn.closing = True
+            end = TurnEnded("failed", failure=await self._without_bad_key(error, agent))
+        except EngineError as error:
+            end = TurnEnded("failed", failure=error.failure)
         except Exception as error:  # noqa: BLE001 - one turn's fault is data
             end = TurnEnded("failed", failure=self._explain(error))
         finally:  # also when the engine itself is left
@@ -165,12 +167,17 @@ class NativeSession:
             with anyio.CancelScope(shield=True):
                 await turn.close(self._record(end, agent.tokens if agent else tokens))
 
-    def _without_bad_key(self, failure: Failure, agent: Agent | None) -> Failure:
+    async def _without_bad_key(self, error: TurnFailed, agent: Agent | None) -> Failure:
         """Forget a key that was given in a chat and is not accepted, so that the next turn asks for another."""
-        target = agent.target if agent else None
-        if failure.kind != "auth" or target is None or target.key.source != FILE:
+        failure, target = error.failure, agent.target if agent else None
+        if not error.refused_key or target is None or target.key.source != FILE:
             return failure
-        return replace(failure, fix=ANOTHER_KEY) if self._access.forget(target.provider.name) else failure
+        try:
+            fix = await self._access.reject_key(target.provider.name, target.key.reveal())
+        except OSError as problem:
+            self._access.log("native.key_not_forgotten", level="warning", problem=str(problem))
+            return failure
+        return replace(failure, fix=fix) if fix else failure
 
     def _record(self, end: TurnEnded, tokens: int) -> TurnEnded:
         """Write the end into the history, which closes open calls."""

@@ -55,9 +55,11 @@ def read_calls(state_dir: str, turn_id: str, at: float) -> Sequence[ModelCallRec
 
 
 def log_out(state_dir: str) -> Sequence[str]:
+    import anyio
+
     from pilothouse.engines.native.key_file import KeyFile
 
-    return KeyFile(state_dir).clear()
+    return anyio.run(KeyFile(state_dir).clear)
 
 
 def call_of(payload: Mapping[str, Any]) -> Call | None:
