@@ -91,6 +91,12 @@ def test_words_for_a_running_turn_wait_behind_the_results() -> None:
     assert conversation.messages[-2:] == [Result("a", "A"), Said("faster")]
 
 
+def test_words_that_come_during_a_compaction_follow_the_summary() -> None:
+    conversation = Conversation([Said("go"), Replied((Text("Done"),)), Steered(Said("keep the database"))])
+    conversation.add(Compacted(Said("summary")))
+    assert conversation.messages == [Said("summary"), Said("keep the database")]
+
+
 def test_a_cut_call_gets_a_result_before_the_next_prompt() -> None:
     conversation = Conversation([Said("go"), Replied((Use("a", "bash"),)), Said("again")])
     assert conversation.messages[-2:] == [Result("a", CUT_OFF, ok=False), Said("again")]

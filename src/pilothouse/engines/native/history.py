@@ -141,8 +141,9 @@ class Conversation:
             case LeftOut(images=images):
                 self.messages = without_images(self.messages, images)
             case Compacted(said=said, goals=goals, words=words):
-                self._settle()
+                self._close_calls()
                 self.messages = list[Message]([said])
+                self._flush()  # words that came while the summary was made are not in it
                 self.goals, self.words, self.loaded, self.tokens = goals, words, dict[str, int](), 0
             case Ended(tokens=tokens):
                 self._settle()
