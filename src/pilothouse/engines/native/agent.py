@@ -39,6 +39,11 @@ SUM_UP = (
     "You have made as many calls as one turn may make. Make no more; sum up what was done and what is left."
 )
 COMPACTED = Notice("info", "compaction", "The conversation was compacted.")
+DROPPED = (
+    "The conversation was too long, and its old part was dropped without a summary: {why} The goals, the list of things to do "
+    "and your newest messages were kept."
+)
+WROTE_NOTHING = "The model wrote no summary."
 NOT_COMPACTED = "The conversation could not be compacted, and goes on as it is: {why}"
 CUT = Notice("warning", "reply_cut", "The model's reply was cut: it reached max_output_tokens.")
 REFUSED = Notice("warning", "model_refused", "The model's provider stopped this reply by its own rules.")
@@ -117,21 +122,25 @@ class Agent:
         await self._ask(may_call=False)
 
     async def compact(self, *, must: bool = False) -> None:
-        """Replace the conversation by a summary. One that `must` shrink loses its old part even without a summary."""
+        """Replace the conversation by a summary. One that `must` shrink loses its old part even without a summary, if none can
+        be made. Raises `TurnFailed` if only time or a person can help."""
         conversation = self._history.conversation
         request = compaction.render_request(conversation, self._window)
         call = replace(self._call(), system=compaction.SYSTEM, messages=[request], tools=[])
         call = replace(call, max_output_tokens=min(call.max_output_tokens, SUMMARY_TOKENS), effort="")
-        answer = await self._send(call, _ignore)
-        if isinstance(answer, Problem) and not must:
-            text = NOT_COMPACTED.format(why=answer.failure.text)
-            await self._turn.tell(Notice("warning", "compaction_failed", text))
-            self._tokens = 0
-            return
-        text = Replied(answer.blocks).text if isinstance(answer, Reply) else ""
-        self._history.add(compaction.compact(conversation, text))
+        answer, attempt = await self._send(call, _ignore), 0
+        while isinstance(answer, Problem) and await self._waits_to_retry(answer, attempt):
+            answer, attempt = await self._send(call, _ignore), attempt + 1
+        text = Replied(answer.blocks).text.strip() if isinstance(answer, Reply) else ""
+        why = answer.failure.text if isinstance(answer, Problem) else WROTE_NOTHING
         self._tokens = 0
-        await self._turn.tell(COMPACTED)
+        if not text and not must:
+            await self._turn.tell(Notice("warning", "compaction_failed", NOT_COMPACTED.format(why=why)))
+            return
+        if isinstance(answer, Problem) and answer.failure.kind not in ("context_overflow", "bad_request"):
+            raise self._failed(answer)
+        self._history.add(compaction.compact(conversation, text))
+        await self._turn.tell(COMPACTED if text else Notice("warning", "compaction", DROPPED.format(why=why)))
 
     @property
     def _window(self) -> int:
@@ -191,7 +200,7 @@ class Agent:
 
     async def _recover(self, problem: Problem, attempt: int) -> int:
         """Prepare another request, and return its number; or raise `TurnFailed`."""
-        failure, config = problem.failure, self._plan.config
+        failure = problem.failure
         if failure.kind == "context_overflow" and not self._overflowed:
             self._overflowed = True
             await self.compact(must=True)
@@ -201,19 +210,28 @@ class Agent:
             words = f"{failure.text} Trying again without the newest images."
             await self._turn.tell(Notice("warning", "image_skipped", words))
             return attempt
-        if problem.may_retry and attempt < config.max_retries:
-            await self._turn.tell(Notice("warning", "api_retry", failure.text))
-            pause_s = min(FIRST_PAUSE_S * 2**attempt, LONGEST_PAUSE_S)
-            await self._plan.sleep(pause_s if problem.retry_after_s is None else problem.retry_after_s)
+        if await self._waits_to_retry(problem, attempt):
             return attempt + 1
         if self._others and failure.kind in ("overloaded", "rate_limit", "bad_request", "quota"):
             self._speaker, self._left_out = self._others.pop(0), frozenset()
             words = f"{failure.text} Going on with {self._speaker.api.target.title}."
             await self._turn.tell(Notice("warning", "fallback_model", words))
             return 0
+        raise self._failed(problem)
+
+    async def _waits_to_retry(self, problem: Problem, attempt: int) -> bool:
+        """Wait until the request may be made again; False if it may not."""
+        if not problem.may_retry or attempt >= self._plan.config.max_retries:
+            return False
+        await self._turn.tell(Notice("warning", "api_retry", problem.failure.text))
+        pause_s = min(FIRST_PAUSE_S * 2**attempt, LONGEST_PAUSE_S)
+        await self._plan.sleep(pause_s if problem.retry_after_s is None else problem.retry_after_s)
+        return True
+
+    def _failed(self, problem: Problem) -> TurnFailed:
         wait_s = problem.retry_after_s
-        failure = replace(failure, retry_at=None if wait_s is None else self._plan.now() + wait_s)
-        raise TurnFailed(failure, refused_key=problem.refused_key)
+        retry_at = None if wait_s is None else self._plan.now() + wait_s
+        return TurnFailed(replace(problem.failure, retry_at=retry_at), refused_key=problem.refused_key)
 
     def _check_budget(self) -> None:
         budget, spent = self._plan.brief.budget_usd, self._turn.usage.cost_usd
