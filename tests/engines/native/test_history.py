@@ -65,6 +65,11 @@ def test_a_history_is_read_back_as_it_was_written(tmp_path: Path) -> None:
     assert (tmp_path / "history.jsonl").stat().st_mode & 0o777 == 0o600
 
 
+def test_text_that_cannot_be_stored_is_the_same_before_and_after_a_restart(tmp_path: Path) -> None:
+    history = write(tmp_path, Said("caf\udce9"))
+    assert history.conversation.messages == reload(tmp_path).messages == [Said("caf\ufffd")]
+
+
 def test_a_torn_last_line_is_cut_off_and_the_next_one_is_whole(tmp_path: Path) -> None:
     write(tmp_path, Said("one"))
     with (tmp_path / "history.jsonl").open("ab") as file:

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from pilothouse.core.event import PlanChanged, ToolFinished, ToolStarted, has_side_effects
 from pilothouse.core.ids import CallId
+from pilothouse.core.message import clean_text
 from pilothouse.engines.native.approvals import Approvals
 from pilothouse.engines.native.files import BadFile, real_path
 from pilothouse.engines.native.history import Planned
@@ -95,7 +96,9 @@ class CallRunner:
         await turn.tell(ToolStarted(self.tools.describe(use)))
         output, denied = await self._perform(use)
         tool = self.tools.find(use.name)
-        text = bench.outputs.shorten(use.id, output.text) if tool and tool.is_cached else output.text
+        text = clean_text(output.text)
+        if tool and tool.is_cached:
+            text = bench.outputs.shorten(use.id, text)
         if output.plan is not None:
             bench.history.add(Planned(output.plan))
             await turn.tell(PlanChanged(output.plan))

@@ -192,12 +192,16 @@ class History:
             os.truncate(self._path, sum(len(line) + 1 for line in lines[:-1]))
 
     def add(self, record: Record) -> None:
-        """Write one record, then count it. Raises `OSError` if it cannot be written."""
-        line = _line(record)
+        """Write one record, then count it as it was written. Raises `OSError` if it cannot be written."""
+        try:
+            line = _encode(record)
+        except UnicodeEncodeError:
+            line = _encode(clean_values(msgspec.to_builtins(record)))
+            record = _decode(line)
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            _write(descriptor, line)
+            _write(descriptor, line + b"\n")
         finally:
             os.close(descriptor)
         self.conversation.add(record)
@@ -224,13 +228,6 @@ def decode_record(line: bytes) -> Record | None:
         return _decode(line)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return None
-
-
-def _line(record: Record) -> bytes:
-    try:
-        return _encode(record) + b"\n"
-    except UnicodeEncodeError:
-        return _encode(clean_values(msgspec.to_builtins(record))) + b"\n"
 
 
 def _write(descriptor: int, line: bytes) -> None:
