@@ -26,7 +26,16 @@ from pilothouse.engines.native.dialects.dialect import Reply
 from pilothouse.engines.native.failures import Problem
 from pilothouse.engines.native.history import History, LeftOut
 from pilothouse.engines.native.images import newest_images, without_images
-from pilothouse.engines.native.messages import Image, Message, ModelCall, Piece, Replied, Said, Text, Use
+from pilothouse.engines.native.messages import (
+    Image,
+    Message,
+    ModelCall,
+    Piece,
+    Replied,
+    Said,
+    Text,
+    with_own_ids,
+)
 from pilothouse.engines.native.models import ModelFacts
 from pilothouse.engines.native.outputs import trim
 from pilothouse.engines.native.providers import Target
@@ -180,12 +189,8 @@ class Agent:
         if self._left_out:
             self._history.add(LeftOut(tuple(sorted(self._left_out))))
             self._left_out = frozenset()
-        known = self._history.conversation.use_ids
-        blocks = list(reply.blocks)
-        for at, block in enumerate(blocks):
-            if isinstance(block, Use) and (not block.id or block.id in known):
-                blocks[at] = replace(block, id=f"call_{len(known)}_{at}")
-        replied = Replied(tuple(blocks), self._speaker.api.target.title)
+        blocks = with_own_ids(reply.blocks, self._history.conversation.use_ids)
+        replied = Replied(blocks, self._speaker.api.target.title)
         self._history.add(replied)
         self._tokens, self._paused = reply.tokens.total, reply.stop == "paused"
         notices = {"length": [CUT], "refused": [REFUSED]}.get(reply.stop, [])

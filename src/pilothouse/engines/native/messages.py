@@ -6,10 +6,16 @@ the dialect that made them: another one never sees them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import chain, count
 from typing import Any
 
 from msgspec import Struct, field
+from msgspec.structs import replace
+
+_USE_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+"""The ids that every provider takes."""
 
 
 class Image(Struct, frozen=True):
@@ -41,6 +47,22 @@ class Use(Struct, frozen=True, tag="use", omit_defaults=True):
 
 
 Block = Text | Thought | Use
+
+
+def with_own_ids(blocks: Iterable[Block], known: Collection[str]) -> tuple[Block, ...]:
+    """Give each call an id of its own that every provider takes; one that it has already stays."""
+    taken = set(known)
+    found: list[Block] = []
+    for block in blocks:
+        if not isinstance(block, Use):
+            found.append(block)
+            continue
+        given = (block.id,) if _USE_ID.fullmatch(block.id) else ()
+        names = chain(given, (f"call_{number}" for number in count(len(taken))))
+        id = next(name for name in names if name not in taken)
+        taken.add(id)
+        found.append(replace(block, id=id))
+    return tuple(found)
 
 
 class Said(Struct, frozen=True, tag="said", omit_defaults=True):
