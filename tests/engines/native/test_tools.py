@@ -141,6 +141,31 @@ def test_a_link_that_appears_after_the_check_is_not_followed(tmp_path: Path, swa
     assert (root / "out/a").read_text() == "secret"
 
 
+async def test_glob_follows_no_link_that_appears_after_the_check(bench: Workbench, tmp_path: Path) -> None:
+    root, out = Path(bench.workspace), tmp_path / "out"
+    (root / "inner").mkdir()
+    (root / "inner/mine").touch()
+    out.mkdir()
+    (out / "secret").touch()
+    (root / "link").symlink_to(out)
+    assert (await use(bench, "glob", pattern="**", path=".")).text == f"{root}/inner/mine"
+    tool = next(tool for tool in BUILT_IN if tool.name == "glob")
+    judged = msgspec.convert({"pattern": "**", "path": real_path("inner", str(root))}, tool.input)
+    os.rename(root / "inner", root / "old")
+    (root / "inner").symlink_to(out)
+    with pytest.raises(ToolError, match="no folder"):
+        await tool.run(judged, bench)
+
+
+async def test_glob_does_not_go_too_deep(bench: Workbench) -> None:
+    for depth in (99, 150):
+        folder = Path(bench.workspace, *["d"] * depth)
+        folder.mkdir(parents=True)
+        (folder / "file").touch()
+    found = (await use(bench, "glob", pattern="**/file", path=".")).text.splitlines()
+    assert found == [str(Path(bench.workspace, *["d"] * 99, "file"))]
+
+
 async def test_bash_returns_both_outputs_the_exit_code_and_has_no_input(bench: Workbench) -> None:
     output = await use(bench, "bash", command="echo out; echo err >&2; cat; pwd; exit 3")
     assert not output.ok

@@ -38,7 +38,7 @@ def real_path(path: str, workspace: str) -> str:
 def open_plain(real: str) -> Iterator[IO[bytes]]:
     """Open a plain file for reading. Raises `BadFile`."""
     try:
-        with _folder(os.path.dirname(real)) as place:
+        with open_folder(os.path.dirname(real)) as place:
             flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
             descriptor = os.open(os.path.basename(real) or "/", flags, dir_fd=place)
     except OSError as error:
@@ -65,7 +65,7 @@ def replace_file(real: str, data: bytes) -> None:
     """Write a new content in one step, and make missing folders. The mode of the file is kept. Raises `BadFile`."""
     name = os.path.basename(real)
     try:
-        with _folder(os.path.dirname(real), make=True) as place:
+        with open_folder(os.path.dirname(real), make=True) as place:
             mode = _mode_of(real, name, place)
             new = f".{name[:100]}.{secrets.token_hex(6)}"
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -97,8 +97,8 @@ def _mode_of(real: str, name: str, place: int) -> int | None:
 
 
 @contextmanager
-def _folder(path: str, *, make: bool = False) -> Iterator[int]:
-    """Open a folder part by part, without following a link."""
+def open_folder(path: str, *, make: bool = False) -> Iterator[int]:
+    """Open a folder part by part, without following a link. Raises `OSError`."""
     place = os.open("/", _PLACE)
     try:
         for part in path.split("/"):

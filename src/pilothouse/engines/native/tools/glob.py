@@ -1,4 +1,6 @@
-"""`glob`: files by a pattern, newest first. Links are not followed."""
+"""`glob`: files by a pattern, newest first.
+
+Links are not followed, nor is one that was put in place of a folder after its path was judged."""
 
 from __future__ import annotations
 
@@ -12,11 +14,14 @@ import anyio
 from anyio.to_thread import run_sync
 from msgspec import Meta, Struct
 
+from pilothouse.engines.native.files import open_folder
 from pilothouse.engines.native.tools.tool import Output, Tool, ToolError, Workbench
 
 DEFAULT_FILES = 100
 MAX_FILES = 1000
 MAX_WALKED = 500_000
+MAX_DEPTH = 100
+"""Each level holds an open folder."""
 WITHIN_S = 30.0
 MAX_VARIANTS = 64
 _BRACES = re.compile(r"\{([^{}]*)\}")
@@ -45,10 +50,13 @@ async def run(given: Input, bench: Workbench) -> Output:
 
 
 def _find(given: Input) -> list[str]:
-    if not os.path.isdir(given.path):
-        raise ToolError(f"There is no folder {given.path}.")
     wanted = GlobPattern(given.pattern)
-    found = [path for path, name in walk(given.path) if wanted.matches(name)]
+    try:
+        with open_folder(given.path) as place:
+            names = [name for name in walk(place) if wanted.matches(name)]
+    except OSError as error:
+        raise ToolError(f"There is no folder {given.path}: {error.strerror}.") from error
+    found = [os.path.join(given.path, name) for name in names]
     return sorted(found, key=_changed_at, reverse=True)
 
 
@@ -59,14 +67,14 @@ def _changed_at(path: str) -> float:
         return 0.0
 
 
-def walk(folder: str) -> Iterator[tuple[str, str]]:
-    """Yield each file below a folder: its path, and its name relative to the folder."""
+def walk(place: int) -> Iterator[str]:
+    """Yield each file below an open folder, by its path from there."""
     walked = 0
-    for place, folders, files in os.walk(folder):
-        folders[:] = sorted(name for name in folders if name not in SKIPPED)
+    for inner, folders, files, _ in os.fwalk(".", dir_fd=place):
+        is_deep = inner.count("/") >= MAX_DEPTH
+        folders[:] = [] if is_deep else sorted(name for name in folders if name not in SKIPPED)
         for name in sorted(files):
-            path = os.path.join(place, name)
-            yield path, os.path.relpath(path, folder)
+            yield os.path.normpath(os.path.join(inner, name))
             walked += 1
             if walked >= MAX_WALKED:
                 return
