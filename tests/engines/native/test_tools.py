@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -74,16 +75,24 @@ async def test_read_refuses_what_is_no_text_file(bench: Workbench, name: str) ->
         await use(bench, "read", file_path=name)
 
 
-async def test_edit_needs_one_match_or_replace_all_and_keeps_the_mode(bench: Workbench) -> None:
-    path = Path(bench.workspace, "a")
-    path.write_bytes(b"one two one\r\n\xff")
+EDITS = Path(__file__).parent / "edits"
+"""Each case is a folder: `before` and `call.json`, then `after`, or the words of the `error`."""
+
+
+@pytest.mark.parametrize("name", sorted(os.listdir(EDITS)))
+async def test_an_edit_gives_the_file_of_its_case(bench: Workbench, name: str) -> None:
+    case, path = EDITS / name, Path(bench.workspace, "file")
+    path.write_bytes((case / "before").read_bytes())
     path.chmod(0o640)
-    with pytest.raises(ToolError, match="stands 2 times"):
-        await use(bench, "edit", file_path="a", old_string="one", new_string="1")
-    with pytest.raises(ToolError, match="does not stand"):
-        await use(bench, "edit", file_path="a", old_string="three", new_string="3")
-    await use(bench, "edit", file_path="a", old_string="one", new_string="1", replace_all=True)
-    assert path.read_bytes() == b"1 two 1\r\n\xff"
+    given = json.loads((case / "call.json").read_text("utf-8"))
+    if (case / "error").exists():
+        with pytest.raises(ToolError, match=(case / "error").read_text().strip()):
+            await use(bench, "edit", file_path="file", **given)
+        after = case / "before"
+    else:
+        await use(bench, "edit", file_path="file", **given)
+        after = case / "after"
+    assert path.read_bytes() == after.read_bytes()
     assert path.stat().st_mode & 0o777 == 0o640
 
 
