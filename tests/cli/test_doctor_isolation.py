@@ -72,9 +72,10 @@ def test_a_workspace_in_a_container_says_whether_one_can_be_made(tmp_path: Path)
 
 
 def test_where_it_is_automatic_doctor_says_what_happens_by_itself(tmp_path: Path) -> None:
-    work = tmp_path / "work"
+    home, work = tmp_path / "home", tmp_path / "work"
+    home.mkdir()
     work.mkdir()
-    settings = loaded(tmp_path, f"[workspaces.w]\npath = '/'\n[workspaces.x]\npath = '{work}'\n")
+    settings = loaded(home, f"[workspaces.w]\npath = '/'\n[workspaces.x]\npath = '{work}'\n")
     assert settings.config.isolation.kind == "auto"
     first, *others = check_isolation(settings, [(str(work), False)])
     if os.geteuid() == 0:

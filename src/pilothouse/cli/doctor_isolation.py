@@ -41,10 +41,12 @@ def check_isolation(loaded: Loaded, trusted: Sequence[tuple[str, bool]] = ()) ->
     if loaded.config.isolation.kind == "container" and not places:
         yield _check_container(loaded)
     jails = make_jails(ConfigHolder(loaded, lambda: loaded), _no_log)
-    for folder, chosen in trusted:
-        jails.note_trust(folder, True, chosen)
+    open_ones = {folder for folder, chosen in trusted if not chosen}
     for place in places:
-        if isolation_in(loaded, place).kind == "container" or not find_support().problem:
+        kind = isolation_in(loaded, place).kind
+        if kind == "auto" and (place in open_ones or os.geteuid() == 0):
+            continue
+        if kind == "container" or not find_support().problem:
             yield from _check_place(loaded, jails, place)
 
 
@@ -87,13 +89,9 @@ def _confined_places(loaded: Loaded) -> list[str]:
 
 
 def _check_place(loaded: Loaded, jails: Jails, place: str) -> Iterator[Check]:
-    is_auto = isolation_in(loaded, place).kind == "auto"
-    if is_auto and os.geteuid() == 0:
-        return
     if problem := jails.problem(place):
-        yield Check("isolation", "warn" if is_auto else "broken", problem, f"change isolation of {place}")
-        return
-    if not jails.confines(place):
+        state = "warn" if isolation_in(loaded, place).kind == "auto" else "broken"
+        yield Check("isolation", state, problem, f"change isolation of {place}")
         return
     isolation = isolation_in(loaded, place)
     if isolation.kind == "container":

@@ -57,6 +57,7 @@ KEPT = {
 
 
 JAIL_TOO = "Keep engines in a jail here, as in folders that are not trusted?"
+JAIL_HINT = "Engines are in no jail here. To keep them in one: `pilothouse trust --jail {path}`"
 CHANGED = "{path} was trusted. Since then these have changed:"
 SHOWN = 40
 LINE_COLUMNS = 160
@@ -123,9 +124,8 @@ def _ask_about(place: str) -> None:
             say(LAPSED)
     yes = ask_yes("Trust this folder?", default=False, err=True)
     _keep(place, yes, state.content)
-    if yes:
-        _settle_jail(place, None)
-    say(KEPT[yes].format(path=place) + "\n")
+    jail = f"\n{JAIL_HINT}" if yes and _may_choose_jail(place) else ""
+    say(f"{KEPT[yes]}{jail}\n".format(path=place))
 
 
 def render_question(place: str, found: Sequence[TrustedFile]) -> str:
@@ -200,12 +200,15 @@ def _keep(place: str, yes: bool, content: TrustedContent | None = None) -> None:
 def _settle_jail(place: str, said: bool | None) -> None:
     """Store whether engines are jailed in a trusted folder; ask on a terminal where that counts."""
     if said is None:
-        kind = isolation_in(load_plain(), place).kind
-        if not _on_terminal() or not may_choose_jail(kind, os.geteuid(), find_support().problem):
+        if not _on_terminal() or not _may_choose_jail(place):
             return
         said = ask_yes(JAIL_TOO, default=read_store(lambda tx: wants_jail(tx, place)) or False, err=True)
     by, at, chosen = terminal_user(), time.time(), said
     write_store(lambda tx: choose_jail(tx, place, by, at, jail=chosen))
+
+
+def _may_choose_jail(place: str) -> bool:
+    return may_choose_jail(isolation_in(load_plain(), place).kind, os.geteuid(), find_support().problem)
 
 
 def _on_terminal() -> bool:

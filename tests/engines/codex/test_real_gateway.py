@@ -41,6 +41,8 @@ class House:
             "[engines.codex]",
             f"command = {json.dumps(str(codex_binary()))}",
             f'environment = ["{MARK}"]',
+            "[isolation]",  # a jailed Codex ends with its gateway
+            'kind = "none"',
         ]
         (self._home / "config.toml").write_text("\n".join(lines) + "\n")
         (self._home / "config.toml").chmod(0o600)
