@@ -43,6 +43,7 @@ class Said(Struct, frozen=True):
     files: tuple[Attachment, ...] = ()
     engine_line: str = ""
     """A line for the engine itself, which is never read as a command of Pilothouse."""
+    ui_context: str = ""
 
 
 class Waiting(Struct, Generic[T]):
@@ -87,6 +88,7 @@ class ClientRuns(Generic[T]):
             source=self._source,
             sent_at=self._host.clock.now(),
             file_text=said.engine_line,
+            ui_context=said.ui_context,
             alone=True,
             engine_line=bool(said.engine_line),
         )

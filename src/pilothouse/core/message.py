@@ -157,6 +157,8 @@ class InboundMessage(Struct, frozen=True):
     """The session that the message asks for, or that woke. Filled by intake; channels leave it empty."""
     file_text: str = ""
     """Text of attached files, and names of refused ones. Only `text` can be edited or be a command."""
+    ui_context: str = ""
+    """What its sender looks at in their interface. The engine reads it below the words; lists do not show it."""
     alone: bool = False
     """Its sender waits for the answer to this alone: it is a turn by itself, and answers no open ask."""
     engine_line: bool = False

@@ -18,6 +18,17 @@ _HIDDEN = re.compile(
 )
 """Characters that no one sees, that look like a blank and are none, or that reorder others. U+FE0F is part of many emoji."""
 
+_UI_CONTEXT = re.compile(r"(?:\A|\n\n)<ui_context>[^\n]*</ui_context>(?=\n\n|\Z)")
+
+
+def with_ui_context(words: str, context: str) -> str:
+    """Add what a person looks at, one line, below their words."""
+    return "\n\n".join(filter(None, (words, f"<ui_context>{context}</ui_context>" if context else "")))
+
+
+def without_ui_context(text: str) -> str:
+    return _UI_CONTEXT.sub("", text)
+
 
 def span(seconds: float) -> str:
     """Format a duration in one unit: `5s`, `12m`, `3h`, `9d`. Never negative, even if the clock was set back."""

@@ -82,14 +82,16 @@ async def _read_input(client: Connection, params: RunStartParams) -> Said:
     given = params.input
     if given is None:
         raise RequestError(INVALID_PARAMS, "The parameters are wrong: `input` is missing.")
-    context = _context_text(params.ui_context or client.ui_context)
     parts = (TextPart(given.text),) if isinstance(given, TextInput) else await _with_clipboard(client, given)
     text = "\n".join(part.text for part in parts if isinstance(part, TextPart))
     images = [part for part in parts if isinstance(part, ImagePart)]
     files = tuple([await _store(client, part, number) for number, part in enumerate(images, 1)])
     if not text.strip() and not files:
         raise RequestError(INVALID_PARAMS, "The input is empty. Give a text or an image.")
-    return Said(f"{text}\n\n{context}" if context else text, files)
+    is_command = text.lstrip().startswith("/")
+    return Said(
+        text, files, ui_context="" if is_command else _context_text(params.ui_context or client.ui_context)
+    )
 
 
 async def _with_clipboard(client: Connection, given: PartsInput) -> list[TextPart | ImagePart]:
@@ -115,7 +117,7 @@ def _context_text(context: UiContext | None) -> str:
     if context is None or not (context.active_file or context.selection):
         return ""
     told = msgspec.json.encode({"active_file": context.active_file, "selection": context.selection}).decode()
-    return f"<ui_context>{told[:CONTEXT_CHARS]}</ui_context>"
+    return told[:CONTEXT_CHARS].replace("</", "<\\/")  # still JSON, and the selection cannot end the tag
 
 
 async def _store(client: Connection, part: ImagePart, number: int) -> Attachment:

@@ -20,6 +20,7 @@ from pilothouse.core.errors import EngineError
 from pilothouse.core.event import Notice, TurnEnded
 from pilothouse.core.ids import AskId
 from pilothouse.core.outcome import Failure
+from pilothouse.core.text import without_ui_context
 from pilothouse.core.turn import Prompt
 from pilothouse.engines.link import Exit, explain_exit
 from pilothouse.engines.opencode import wire
@@ -245,7 +246,7 @@ class OpenCodeSession(TurnLoop[TurnTranslator]):
         """Give a new session a title: OpenCode would ask the model for one."""
         if self._is_new:
             self._is_new = False
-            title = one_line(text) or "Pilothouse"
+            title = one_line(without_ui_context(text)) or "Pilothouse"
             await link.api.patch(f"/session/{self._id}", {"title": title}, self._brief.workspace)
 
     def _translator(self, id: str) -> TurnTranslator:

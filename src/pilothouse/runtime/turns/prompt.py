@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from html import escape, unescape
 
 from pilothouse.core.message import BY_PEOPLE, Attachment, Chain, InboundMessage
+from pilothouse.core.text import with_ui_context, without_ui_context
 from pilothouse.core.turn import Cause, Prompt
 
 _RECAP = re.compile(r"\A<recap>\n.*?\n</recap>\n\n", re.DOTALL)
@@ -47,7 +48,8 @@ def frame(messages: Sequence[InboundMessage]) -> Prompt:
     chain = None if authors else _longest_chain(messages)
     if len(messages) == 1 and passes_as_typed(messages[0]):
         only = messages[0]
-        return Prompt(only.whole_text, attachments, by, authors, engine_line=only.engine_line)
+        text = with_ui_context(only.whole_text, only.ui_context)
+        return Prompt(text, attachments, by, authors, engine_line=only.engine_line)
     if len(messages) == 1 and messages[0].kind == "wake":
         return Prompt(messages[0].text, by=by, wake=messages[0].native_id)
     body = "\n".join(_element(number, message) for number, message in enumerate(messages, 1))
@@ -64,14 +66,15 @@ def _longest_chain(messages: Sequence[InboundMessage]) -> Chain | None:
 
 
 def unframe(text: str) -> str:
-    """Remove the recap and the frame, for lists. A text without them is returned unchanged."""
+    """Remove the recap, the frame and the UI context, for lists. A text without them is returned unchanged."""
     said = [words for _, words in spoken(text)]
     return said[0] if len(said) == 1 else f"{len(said)} messages: {' · '.join(said)}"
 
 
 def spoken(text: str) -> list[tuple[str, str]]:
-    """Split a prompt into its messages, without recap and frame: the sender, if the frame names one, and the words."""
-    text = without_recap(text)
+    """Split a prompt into its messages, without recap, frame and UI context: the sender, if the frame names one, and
+    the words."""
+    text = without_ui_context(without_recap(text))
     if not _FRAMED.match(text):
         return [("", text)]
     return [
