@@ -26,9 +26,12 @@ def marker() -> Marker:
     return Marker("PILOTHOUSE_NODE", secrets.token_hex(8))
 
 
+def start_a_gateway(argv: list[str], marker: Marker) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(argv, env={**os.environ, marker.name: marker.value}, stdout=subprocess.PIPE)
+
+
 def start_and_kill_a_gateway(argv: list[str], marker: Marker) -> int:
-    environment = {**os.environ, marker.name: marker.value}
-    with subprocess.Popen(argv, env=environment, stdout=subprocess.PIPE) as gateway:
+    with start_a_gateway(argv, marker) as gateway:
         assert gateway.stdout is not None
         engine = int(gateway.stdout.readline())
         gateway.kill()
@@ -65,3 +68,23 @@ def test_a_gateway_that_carries_the_marker_itself_spares_itself(program: Program
     shell = ["/bin/sh", "-c", '"$@"; echo shell lives', "sh", *argv]
     done = subprocess.run(shell, env=environment, capture_output=True, text=True, timeout=100, check=False)
     assert done.stdout == "()\nshell lives\n", done.stderr
+
+
+async def test_what_living_gateways_started_goes_on(
+    program: Program, marker: Marker, is_alive: IsAlive
+) -> None:
+    orphan = start_and_kill_a_gateway(program(GATEWAY), marker)
+    with (
+        start_a_gateway(program(GATEWAY), marker) as other,
+        start_a_gateway(program(GATEWAY), marker) as ours,
+    ):
+        started = [int(one.stdout.readline()) for one in (other, ours) if one.stdout is not None]
+        try:
+            found = await sweep_leftovers(marker, living=frozenset({other.pid}), terminate_s=0.2, kill_s=20)
+            assert [leftover.id.pid for leftover in found] == [orphan]
+            assert all(map(is_alive, started))
+        finally:
+            other.kill()
+            ours.kill()
+    swept = await sweep_leftovers(marker, terminate_s=0.2, kill_s=20)
+    assert sorted(leftover.id.pid for leftover in swept) == sorted(started)

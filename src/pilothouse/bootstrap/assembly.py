@@ -120,7 +120,8 @@ def make_ports(
 
 async def _sweep(app: App) -> None:
     """End what a killed gateway left running, and remove the folders of its jails."""
-    await sweep_leftovers(app.marker, app.log)
+    nodes = await app.store.read(lambda tx: tx.nodes.list())
+    await sweep_leftovers(app.marker, app.log, [node.info for node in nodes])
     await anyio.to_thread.run_sync(sweep_scratch, app.jails.places.scratch)
     days = app.config.gateway.retention_days
     await anyio.to_thread.run_sync(sweep_uploads, app.jails.places.uploads, days)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from pilothouse.config import Adapter, find_paths
@@ -32,12 +32,13 @@ def is_alive(info: NodeInfo) -> bool | None:
     return found is not None and found.alive and str(found.id.started) == info.started
 
 
-async def sweep_leftovers(marker: str, log: Callable[..., None]) -> None:
-    """Ends the processes that a killed gateway of this store left running."""
+async def sweep_leftovers(marker: str, log: Callable[..., None], nodes: Iterable[NodeInfo] = ()) -> None:
+    """Ends the processes that a killed gateway of this store left running; what its living nodes started goes on."""
     from pilothouse.processes import Marker
     from pilothouse.processes import sweep_leftovers as sweep
 
-    for left in await sweep(Marker(NODE_MARKER, marker)):
+    living = frozenset(node.pid for node in nodes if is_alive(node))
+    for left in await sweep(Marker(NODE_MARKER, marker), living=living):
         log("process.swept", pid=left.id.pid, command=left.command, ended=left.ended)
 
 

@@ -86,17 +86,21 @@ class Leftover(NamedTuple):
 
 
 async def sweep_leftovers(
-    marker: Marker, *, terminate_s: float = 2.0, kill_s: float = 2.0
+    marker: Marker, *, living: frozenset[int] = frozenset(), terminate_s: float = 2.0, kill_s: float = 2.0
 ) -> tuple[Leftover, ...]:
     """End all processes that carry `marker`, and their descendants; return them.
 
-    Call it at start, when this gateway alone holds the marker's store and has started no process yet. This process and
-    its ancestors are spared: a gateway may be restarted from a shell that its predecessor had started. So are processes
-    under a keeper, which ends them itself. Finds nothing where there is no /proc.
+    Call it when this gateway has taken the engines of the marker's store and opened none yet. This process and its
+    ancestors are spared: a gateway may be restarted from a shell that its predecessor had started. So is what this
+    process and the other `living` ones of the store have started, and processes under a keeper: they end it themselves.
+    Finds nothing where there is no /proc.
     """
     if not procfs_works():
         return ()
-    tree = ProcessTree(marker=marker, spared=frozenset(ancestors(os.getpid())), spared_name=KEPT_MARKER)
+    owners = living | {os.getpid()}
+    tree = ProcessTree(
+        marker=marker, spared=frozenset(ancestors(os.getpid())), spared_name=KEPT_MARKER, owners=owners
+    )
     tree.refresh(thorough=True)
     commands = {member: read_command(member.pid) for member in tree.alive()}
     survivors = await clear(tree, terminate_s=terminate_s, kill_s=kill_s) if commands else ()

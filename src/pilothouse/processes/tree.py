@@ -15,6 +15,7 @@ from pilothouse.processes.procfs import (
     Marker,
     ProcessId,
     ProcessInfo,
+    ancestors,
     carries,
     list_pids,
     read_process,
@@ -43,7 +44,7 @@ class ProcessTree:
     """The whole tree, by way of /proc.
 
     A process belongs if its parent does, if it is in the leader's session or group (exact until the leader is reaped: its
-    zombie keeps the number), or if it carries the marker and no variable of `spared_name`.
+    zombie keeps the number), or if it carries the marker, no variable of `spared_name`, and is below none of `owners`.
     """
 
     def __init__(
@@ -52,10 +53,12 @@ class ProcessTree:
         marker: Marker | None = None,
         spared: frozenset[int] = frozenset(),
         spared_name: str = "",
+        owners: frozenset[int] = frozenset(),
     ) -> None:
         self._leader = leader
         self._marker = marker
-        self._spared = spared
+        self._spared = spared | owners
+        self._owners = owners
         self._spared_name = spared_name
         self._members: dict[ProcessId, ProcessInfo] = {}
         self._looked_at: set[int] = set()
@@ -130,7 +133,8 @@ class ProcessTree:
             return False
         if self._spared_name and self._spared_name in variable_names(info.id.pid):
             return False
-        return carries(info.id.pid, self._marker)
+        found = carries(info.id.pid, self._marker)
+        return False if found and self._owners & ancestors(info.id.pid) else found
 
     def _adopt(self, found: list[ProcessInfo], candidates: dict[int, ProcessInfo]) -> None:
         while found:

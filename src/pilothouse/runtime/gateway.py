@@ -212,7 +212,7 @@ class Gateway:
         """End the processes that the previous holder left running, before our engines start (law 8)."""
         try:
             await self._ports.sweep()
-        except OSError as error:
+        except (OSError, StoreError) as error:
             self._ports.log("processes.sweep_failed", level="warning", error=str(error))
 
     async def _serve_channel(self, channel: Channel, begun: anyio.Event) -> None:
