@@ -9,6 +9,7 @@ async with open_client(workspace="project") as client:
 
 from __future__ import annotations
 
-from pilothouse.client.client import Client, ClientError, Handlers, Run, ServerLeft, open_client
+from pilothouse.client.client import Client, ClientError, Handlers, ServerLeft, open_client
+from pilothouse.client.run import Run
 
 __all__ = ["Client", "ClientError", "Handlers", "Run", "ServerLeft", "open_client"]

@@ -1,7 +1,7 @@
-"""The client: one process, its requests, and the runs that were started on it.
+"""The client: one process, its requests, and the runs that it follows.
 
-A run is an async iterator of agent events that ends with the run. Events wait in the run until they are read; a run that
-nobody reads holds at most `MOST_EVENTS`, then the server is no longer read, and it waits too.
+Events wait in their run until they are read. While a run holds `MOST_EVENTS`, the server is read only as long as somebody
+waits for a frame: an answer, an event, or the end of a run.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Raw, Struct
 
-from pilothouse.channels.rpc.events import AgentEvent, Final
 from pilothouse.channels.rpc.notifications import (
     AgentEventParams,
     RunStatusParams,
@@ -35,12 +34,13 @@ from pilothouse.channels.rpc.params import (
     SessionListResult,
     SessionRow,
 )
-from pilothouse.channels.rpc.protocol import PROTOCOL_VERSION
+from pilothouse.channels.rpc.protocol import PROTOCOL_VERSION, RUN_NOT_FOUND
+from pilothouse.client.run import Flow, Run
 
 R = TypeVar("R")
 
 MAX_FRAME_BYTES = 64 * 1024 * 1024
-MOST_EVENTS = 1000
+MAX_EVENTS = 100_000
 STOP_S = 10.0
 ENDED = ("completed", "error", "cancelled")
 
@@ -81,40 +81,6 @@ class _Frame(Struct):
     error: _Error | None = None
 
 
-class Run:
-    """Iterate it for its events. `status` and `answer` are set when the iteration ends."""
-
-    def __init__(self, client: Client, id: str, session_id: str) -> None:
-        self.id = id
-        self.session_id = session_id
-        self.status = "running"
-        self.message = ""
-        self.answer = ""
-        self._client = client
-        self._events: asyncio.Queue[AgentEvent | None] = asyncio.Queue(MOST_EVENTS)
-        self._is_over = False
-
-    async def __aiter__(self) -> AsyncIterator[AgentEvent]:
-        while (
-            not (self._is_over and self._events.empty()) and (event := await self._events.get()) is not None
-        ):
-            if isinstance(event, Final):
-                self.answer = event.content
-            yield event
-
-    async def wait(self) -> str:
-        """Read to the end and return the answer."""
-        async for _ in self:
-            pass
-        return self.answer
-
-    async def cancel(self, reason: str = "") -> None:
-        await self._client.call("run.cancel", {"run_id": self.id, "reason": reason})
-
-    async def _put(self, event: AgentEvent | None) -> None:
-        await self._events.put(event)
-
-
 class Client:
     """Made by `open_client`."""
 
@@ -124,6 +90,8 @@ class Client:
         self._numbers = count(1)
         self._waiting: dict[str, asyncio.Future[_Frame]] = {}
         self._runs: dict[str, Run] = {}
+        self._replays: list[dict[tuple[str, int], AgentEventParams]] = []
+        self._flow = Flow()
         self._dialogs: dict[Any, asyncio.Task[None]] = {}
         self._writing = asyncio.Lock()
         self._has_left = False
@@ -148,16 +116,42 @@ class Client:
     async def history(
         self, session_id: str, **params: Any
     ) -> tuple[list[AgentEventParams], SessionHistoryResult]:
-        """Return the replayed events and the summary of a session. Runs that go on are followed from now on."""
-        replayed: list[AgentEventParams] = []
-        self._replay = replayed
-        try:
-            told = await self.call("session.history", {"session_id": session_id, **params})
-        finally:
-            self._replay = None
-        return replayed, msgspec.convert(told, SessionHistoryResult)
+        """Return the replayed events and the summary of a session. `attach` follows a run that goes on.
 
-    _replay: list[AgentEventParams] | None = None
+        A run of this client that goes on in the session continues after the replay: leave out its events by `max_events`,
+        and its loop misses them too.
+        """
+        replayed: dict[tuple[str, int], AgentEventParams] = {}
+        self._replays.append(replayed)
+        try:
+            answer = await self.call("session.history", {"session_id": session_id, **params})
+        finally:
+            self._replays.remove(replayed)
+        told = msgspec.convert(answer, SessionHistoryResult)
+        for state in told.run_states:
+            if state.status in ENDED:
+                self._note(RunStatusParams(state.run_id, session_id, state.status, state.message))
+        runs = {state.run_id for state in told.run_states}
+        return [one for one in replayed.values() if one.run_id in runs], told
+
+    async def attach(self, session_id: str, run_id: str) -> Run:
+        """Follow a run that was started elsewhere, from its first event. Raises `ClientError` if the session has no such run."""
+        if known := self._runs.get(run_id):
+            return known
+        run = self._runs[run_id] = Run(self._flow, self._cancel, run_id, session_id)
+        is_there = False
+        try:
+            _, told = await self.history(session_id, max_events=MAX_EVENTS)
+            is_there = any(state.run_id == run_id for state in told.run_states)
+        finally:
+            if not is_there:
+                self._runs.pop(run_id, None)
+        if not is_there:
+            raise ClientError(RUN_NOT_FOUND, f"The run {run_id!r} is not among the newest of {session_id}.")
+        return run
+
+    async def _cancel(self, run_id: str, reason: str) -> None:
+        await self.call("run.cancel", {"run_id": run_id, "reason": reason})
 
     async def call(self, method: str, params: Mapping[str, Any] | None = None) -> Any:
         """Make any request; `docs/rpc.md` lists them. Raises `ClientError` or `ServerLeft`."""
@@ -168,7 +162,8 @@ class Client:
         self._waiting[id] = asked = asyncio.get_running_loop().create_future()
         try:
             await self._write({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
-            frame = await asked
+            with self._flow.wanted():
+                frame = await asked
         finally:
             self._waiting.pop(id, None)
         if frame.error is not None:
@@ -201,10 +196,7 @@ class Client:
             if not asked.done():
                 asked.set_exception(ServerLeft("pilothouse rpc has ended."))
         for run in list(self._runs.values()):
-            run.status, run.message = "error", "pilothouse rpc has ended."
-            run._is_over = True
-            with suppress(asyncio.QueueFull):  # a full queue has no reader that waits
-                run._events.put_nowait(None)
+            run.end("error", "pilothouse rpc has ended.")
 
     async def _take(self, frame: _Frame) -> None:
         if not frame.method:
@@ -213,12 +205,14 @@ class Client:
             self._dialogs[frame.id] = asyncio.create_task(self._answer(frame))
         elif frame.method == "agent.event":
             told = msgspec.json.decode(frame.params, type=AgentEventParams)
-            if self._replay is not None:
-                self._replay.append(told)
-            elif told.seq >= 0 and (run := self._runs.get(told.run_id)):
-                await run._put(told.event)
+            for replayed in self._replays:  # what came live just before is replayed once more, in its place
+                replayed.pop((told.run_id, told.seq), None)
+                replayed[told.run_id, told.seq] = told
+            if run := self._runs.get(told.run_id):
+                run.put(told.seq, told.event)
+                await self._flow.hold(run)
         elif frame.method == "run.status":
-            await self._note(msgspec.json.decode(frame.params, type=RunStatusParams))
+            self._note(msgspec.json.decode(frame.params, type=RunStatusParams))
         elif frame.method == "ui.request.cancel":
             id = msgspec.json.decode(frame.params)["id"]
             if dialog := self._dialogs.pop(id, None):
@@ -228,19 +222,16 @@ class Client:
         """Give an answer to its caller. A started run is known before its first event is read."""
         if str(frame.id).endswith("!") and frame.error is None:
             told = msgspec.json.decode(frame.result, type=dict[str, str])
-            self._runs[told["run_id"]] = Run(self, told["run_id"], told["session_id"])
+            self._runs[told["run_id"]] = Run(self._flow, self._cancel, told["run_id"], told["session_id"])
         asked = self._waiting.get(str(frame.id))
         if asked is not None and not asked.done():
             asked.set_result(frame)
 
-    async def _note(self, told: RunStatusParams) -> None:
-        run = self._runs.get(told.run_id)
-        if run is None:
-            return
-        run.status, run.message = told.status, told.message
-        if told.status in ENDED:
-            del self._runs[told.run_id]
-            await run._put(None)
+    def _note(self, told: RunStatusParams) -> None:
+        if run := self._runs.get(told.run_id):
+            run.status, run.message = told.status, told.message
+            if told.status in ENDED:
+                self._runs.pop(told.run_id).end(told.status, told.message)
 
     async def _answer(self, frame: _Frame) -> None:
         try:
@@ -306,7 +297,8 @@ async def open_client(
         client.server = msgspec.convert(told, InitializeResult)
         yield client
     finally:
-        await _close(process, reading)
+        with client._flow.wanted():
+            await _close(process, reading)
 
 
 async def _close(process: asyncio.subprocess.Process, reading: asyncio.Task[None]) -> None:
