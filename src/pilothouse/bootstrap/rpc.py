@@ -175,12 +175,12 @@ async def run_command(
     start = ProcessStart("shell command", ("bash", "-c", command), str(folder), own, workspace=str(folder))
     began, output, problem, exit_code = time.monotonic(), bytearray(), "", None
     try:
-        async with Launcher().open(start, ProcessLimits(max_line_bytes=SHELL_BYTES)) as process:
+        async with Launcher().open(start, ProcessLimits(stderr_tail_bytes=SHELL_BYTES + 1)) as process:
             process.close_input()
             with anyio.move_on_after(within_s) as limit:
-                async for line in process.lines():
-                    output += line.data + b"\n"
-                    if line.cut or len(output) > SHELL_BYTES:
+                while portion := await process.read_output():
+                    output += portion
+                    if len(output) > SHELL_BYTES:
                         problem = f"It wrote more than {SHELL_BYTES // 1_048_576} MB and was stopped."
                         break
                 else:
@@ -188,6 +188,10 @@ async def run_command(
             if limit.cancelled_caught:
                 problem = f"It took longer than {within_s:.0f} seconds and was stopped."
             stderr = process.stderr_tail().encode()
+            if len(stderr) > SHELL_BYTES and not problem:
+                problem = (
+                    f"It wrote more than {SHELL_BYTES // 1_048_576} MB of errors. The end of them is kept."
+                )
     except SpawnFailed as error:
         return b"", b"", None, time.monotonic() - began, f"It did not start: {error}"
     return bytes(output), stderr, exit_code, time.monotonic() - began, problem

@@ -101,6 +101,10 @@ class Process:
         """
         return self._lines
 
+    async def read_output(self) -> bytes:
+        """Return the next portion of its stdout as it was written; empty at the end. For a process whose `lines` are not read."""
+        return await self._stdout.receive()
+
     def stderr_tail(self) -> str:
         """Return the end of what it has written to stderr so far."""
         for _ in range(64):  # bounded, because a child may flood

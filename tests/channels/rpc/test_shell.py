@@ -1,4 +1,4 @@
-"""`shell.exec`: a command lives as long as the client that started it, whichever process runs the engines."""
+"""`shell.exec`: a command lives as long as the client that started it, and its output is kept as it was written."""
 
 from __future__ import annotations
 
@@ -44,3 +44,21 @@ def test_the_command_of_a_killed_client_is_ended_by_the_next_start(tmp_path: Pat
         client.initialize()
         assert client.end_of(client.start("hello")["run_id"]) == "completed"
         assert not Path(f"/proc/{pid}").exists() or "State:\tZ" in Path(f"/proc/{pid}/status").read_text()
+
+
+def test_both_outputs_are_told_as_they_were_written(tmp_path: Path) -> None:
+    write_home(tmp_path)
+    with Client(tmp_path) as client:
+        client.initialize()
+        bare = client.call("shell.exec", command="printf 'a\\r\\nb'; printf c >&2")["result"]
+        assert (bare["stdout"], bare["stderr"]) == ("a\r\nb", "c")
+        many = client.call("shell.exec", command="seq 60000 >&2")["result"]
+        assert many["truncated"] == {"stdout": False, "stderr": True, "combined": True}
+        assert many["stderr"].startswith("1\n2\n")
+        kept = {"ref": many["stderr_cache_id"], "offset": 0, "limit": 60_000}
+        told = client.call("tool.call", name="tool_output_cache_grep", arguments={**kept, "pattern": "60000"})
+        assert told["result"]["result"] == "60000: 60000"
+        long = client.call("shell.exec", command="head -c 300000 /dev/zero | tr '\\0' x >&2")["result"]
+        assert long["truncated"]["stderr"] and long["stderr_cache_id"]
+        flood = client.call("shell.exec", command="head -c 11000000 /dev/zero | tr '\\0' x >&2")["result"]
+        assert (flood["exit_code"], "more than 10 MB" in flood["problem"]) == (0, True)
