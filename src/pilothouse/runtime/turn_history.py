@@ -19,10 +19,11 @@ from pilothouse.runtime.turns.prompt import unframe
 
 MAX_PLACES = 10_000
 SAID_CHARS = 200
+IMAGE = "[image]"
 
 
 class TurnFacts(Struct, frozen=True):
-    """`said` is the prompt without our own frame around it."""
+    """`said` is the prompt without our own frame around it; `[image]` stands for each image."""
 
     turn: Turn
     run_id: str
@@ -91,4 +92,6 @@ def list_places(tx: Tx, *, default_workspace: str = "") -> list[Place]:
 def _facts(tx: Tx, turn: Turn) -> TurnFacts:
     rows = tx.inbox.of_turn(turn.id)
     first = min(rows, key=lambda row: row.seq) if rows else None
-    return TurnFacts(turn, first.id if first else turn.id, unframe(turn.prompt.text))
+    words, files = unframe(turn.prompt.text), turn.prompt.attachments
+    images = [IMAGE for file in files if file.media_type.startswith("image/")]
+    return TurnFacts(turn, first.id if first else turn.id, "\n".join(filter(None, (words, *images))))

@@ -1,4 +1,6 @@
-"""`ui.context.update` reaches the engine with the next text, and nothing else: no command, no list, no replay."""
+"""`ui.context.update` reaches the engine with the next text, and nothing else: no command, no list, no replay.
+An image is a word in replays.
+"""
 
 from __future__ import annotations
 
@@ -40,3 +42,18 @@ def test_a_command_is_carried_out_as_it_was_typed(tmp_path: Path) -> None:
         assert client.end_of(fresh["run_id"]) == "completed"
         [row] = client.call("session.list")["result"]["sessions"]
         assert row["run_id"] == run["run_id"]
+
+
+def test_an_image_is_replayed_as_a_word(tmp_path: Path) -> None:
+    write_home(tmp_path)
+    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
+    with Client(tmp_path) as client:
+        client.initialize()
+        for parts, said in (
+            ([image], "[image]"),
+            ([{"type": "text", "text": "look"}, image], "look\n[image]"),
+        ):
+            run = client.call("run.start", input={"type": "parts", "parts": parts})["result"]
+            client.end_of(run["run_id"])
+            client.call("session.history", session_id=run["session_id"])
+            assert client.contents(run["run_id"], "hidden_user_message") == [said]
