@@ -53,7 +53,7 @@ def doors() -> set[str]:
     desk = {f"desk.{name}" for name in vars(Desk) if not name.startswith("_")}
     queries = {
         f"query.{name}"
-        for name in (*QUERIES, "engine", "engines", "mode", "model_facts", "models", "sessions")
+        for name in (*QUERIES, "engine", "engines", "mode", "model", "model_facts", "models", "sessions")
     }
     commands = {f"command.{name}" for name in COMMANDS}
     buttons = {f"button.{name}" for name in (*get_args(Verdict), *get_args(Remember))}

@@ -64,7 +64,7 @@ async def bind(app: App, place: Address, folder: Path, chosen: ChatOptions, *, p
 
     Raises `ConfigError` if the named engine does not work here, before it is stored as the chosen one.
     """
-    said = None if chosen.engine is None else await _usable(app, chosen.engine)
+    said = None if chosen.engine is None else await usable_engine(app, chosen.engine)
     wishes = _wishes(app, folder, chosen.mode)
     names, now = set(engine_names(app).values()), app.clock.now()
     default = default_engine(app)
@@ -135,7 +135,7 @@ def _wishes(app: App, folder: Path, mode: ApprovalMode | None) -> Wishes:
     )
 
 
-async def _usable(app: App, name: str) -> EngineId:
+async def usable_engine(app: App, name: str) -> EngineId:
     engine = _known(app, name)
     if problem := await engine_problem(app, engine):
         raise ConfigError(f"{engine} does not work here: {problem}")

@@ -20,7 +20,7 @@ from pilothouse.bootstrap.app import (
     engine_environment,
     engine_state,
 )
-from pilothouse.bootstrap.binding import Bound, ChatOptions, bind
+from pilothouse.bootstrap.binding import Bound, ChatOptions, bind, usable_engine
 from pilothouse.bootstrap.mcp_servers import find_servers
 from pilothouse.bootstrap.people import terminal_user
 from pilothouse.bootstrap.stdio import Pipes, id_maker, serve_client, this_person
@@ -70,23 +70,29 @@ def run_rpc(options: ClientOptions) -> int:
 
 async def _make_channel(options: ClientOptions, app: App, pipes: Pipes) -> Channel:
     from pilothouse.channels.rpc.channel import RpcChannel
-    from pilothouse.channels.rpc.connection import RPC, RpcSetup, ShellEnd
+    from pilothouse.channels.rpc.connection import RPC, Defaults, RpcSetup, ShellEnd
 
-    async def bind_session(address: Address) -> None:
-        await bind_here(app, options, address, options.folder)
+    async def bind_here(address: Address) -> Bound:
+        """Bind a new session, with the flags, or the folder's own conversation, whose choices are stored, without them."""
+        flags = defaults if address.thread else Defaults()
+        chosen = ChatOptions(flags.engine or None, flags.model or None, options.chat.mode)
+        return await bind(app, address, options.folder, chosen, private=True)
 
     async def shell(command: str, folder: Path, within_s: float) -> ShellEnd:
         return ShellEnd(*await run_command(app, command, folder, within_s))
 
     token = new_id("rpc")
     diagnostics = "1" in (os.environ.get("PILOTHOUSE_DIAGNOSTICS"), os.environ.get("CODELIA_DIAGNOSTICS"))
-    bound = await bind_here(app, options, Address(RPC, str(options.folder)), options.folder)
+    defaults = Defaults()
+    bound = await bind_here(Address(RPC, str(options.folder)))
+    engine = await usable_engine(app, options.chat.engine) if options.chat.engine else bound.engine
+    defaults = Defaults(engine if engine != bound.engine else "", options.chat.model or "")
     setup = RpcSetup(
         folder=options.folder,
         author=this_person(),
-        engine=bound.engine,
+        defaults=defaults,
         version=__version__,
-        bind=bind_session,
+        bind=bind_here,
         run_shell=shell,
         new_id=id_maker(token),
         list_mcp=partial(list_mcp, app, options.folder),
@@ -94,15 +100,11 @@ async def _make_channel(options: ClientOptions, app: App, pipes: Pipes) -> Chann
         tool_lines={spec.id: spec.tool_line for spec in engine_specs(app)},
         log_outs={spec.id: partial(log_out, app, spec) for spec in engine_specs(app) if spec.log_out},
         read_calls=partial(read_calls, app) if diagnostics else None,
-        pick_mode=await mode_picker(app, options, bound.engine),
+        pick_mode=await mode_picker(app, options, engine),
         on_disconnect=options.on_disconnect,
         home=Path.home(),
     )
     return RpcChannel(setup, channel_host(app, RPC), stdin=pipes.stdin, stdout=pipes.stdout, token=token)
-
-
-async def bind_here(app: App, options: ClientOptions, address: Address, folder: Path) -> Bound:
-    return await bind(app, address, folder, options.chat, private=True)
 
 
 async def mode_picker(

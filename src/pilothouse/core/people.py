@@ -53,6 +53,7 @@ AUTHORITY: Mapping[str, Role] = {
     "query.models": "member",
     "query.model_facts": "member",
     "query.engine": "member",
+    "query.model": "member",
     "query.mode": "member",
     "query.places": "owner",
     "query.history": "member",

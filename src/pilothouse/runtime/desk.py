@@ -137,6 +137,7 @@ class GatewayDesk:
         own = {
             "engines": self._engines,
             "engine": self._engine,
+            "model": self._model,
             "mode": self._mode,
             "models": models,
             "model_facts": partial(self._model_facts, facts=facts),
@@ -218,6 +219,11 @@ class GatewayDesk:
             bound(tx, known).engine if known is not None else None
         ) or self._ports.settings().default_engine
 
+    def _model(self, tx: Tx, conversation: ConversationId) -> str:
+        """Return the model chosen for the next message; empty is the engine's default."""
+        known = tx.conversations.get(conversation)
+        return (bound(tx, known).model if known is not None else None) or ""
+
     def _mode(self, tx: Tx, conversation: ConversationId) -> ApprovalMode:
         """Return the approval mode of the next message."""
         settings = self._ports.settings()
@@ -225,18 +231,24 @@ class GatewayDesk:
         wished = wishes_of(tx, conversation).approval_mode
         return narrower(wished or mode_of(tx, settings, workspace, None), settings.widest_in(workspace))
 
-    def _models(self, tx: Tx, conversation: ConversationId, *, listed: Listed) -> list[str]:
-        engine, known = self._ports.settings().default_engine, tx.conversations.get(conversation)
-        if known is None:
-            return list(listed.get(engine, ()))
-        return models_to_choose(tx, known, bound(tx, known).engine or engine, listed)
+    def _models(self, tx: Tx, conversation: ConversationId, engine: str = "", *, listed: Listed) -> list[str]:
+        """List the models to offer: of the named engine, or of the conversation's."""
+        own, known = EngineId(self._engine(tx, conversation)), tx.conversations.get(conversation)
+        if known is None or (engine and engine != own):
+            return list(listed.get(EngineId(engine or own), ()))
+        return models_to_choose(tx, known, own, listed)
 
     def _model_facts(
-        self, tx: Tx, conversation: ConversationId, *, facts: Mapping[EngineId, tuple[Model, ...]]
+        self,
+        tx: Tx,
+        conversation: ConversationId,
+        engine: str = "",
+        *,
+        facts: Mapping[EngineId, tuple[Model, ...]],
     ) -> dict[str, Model]:
-        """Return what is known about the models of the conversation's engine, by name."""
-        engine = EngineId(self._engine(tx, conversation))
-        return {model.name: model for model in facts.get(engine, ())}
+        """Return what is known about the models of the named engine, or of the conversation's, by name."""
+        id = EngineId(engine or self._engine(tx, conversation))
+        return {model.name: model for model in facts.get(id, ())}
 
     def _sessions(self, tx: Tx, conversation: ConversationId) -> list[tuple[str, SessionId]]:
         """List the sessions that people may continue: a label and an id for each, last used first."""

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from pilothouse.channels.rpc.connection import Connection
+from pilothouse.channels.rpc.model_requests import engine_of
 from pilothouse.channels.rpc.notifications import UiConfirmParams, UiConfirmResult
 from pilothouse.channels.rpc.params import AuthLogoutParams, AuthLogoutResult
 from pilothouse.channels.rpc.protocol import BUSY, INTERNAL, unsupported
-from pilothouse.channels.rpc.session_requests import find_place
 from pilothouse.channels.stdio_server import ReplyFailed, RequestError, Respond
-from pilothouse.core.message import conversation_id
 
 NOTHING = "No key and no login was kept."
 
 
 async def log_out(client: Connection, params: AuthLogoutParams, respond: Respond) -> None:
     """Ask the person, then remove what is kept. What counts from the next run on is said."""
-    place = await find_place(client, None)
-    engine = await client.desk.query("engine", client.setup.author, conversation=conversation_id(place))
+    engine = await engine_of(client)
     if engine not in client.setup.log_outs:
         reason = f"The program of the engine {engine} keeps its login itself. Log out with that program."
         raise unsupported("auth.logout", reason)

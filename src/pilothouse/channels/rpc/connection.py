@@ -46,9 +46,9 @@ class RpcSetup(Struct, frozen=True):
 
     folder: Path
     author: Author
-    engine: str
+    defaults: Defaults
     version: str
-    bind: Callable[[Address], Awaitable[None]]
+    bind: Callable[[Address], Awaitable[object]]
     run_shell: Callable[[str, Path, float], Awaitable[ShellEnd]]
     new_id: Callable[[], str]
     list_mcp: Callable[[], Awaitable[Sequence[tuple[Any, ...]]]]
@@ -64,6 +64,13 @@ class RpcSetup(Struct, frozen=True):
     pick_mode: Callable[[str], Awaitable[None]] | None = None
     on_disconnect: Literal["finish", "cancel"] = "finish"
     home: Path = Path("/")
+
+
+class Defaults(Struct):
+    """Engine and model of the command line: new sessions get them until `model.set` chooses."""
+
+    engine: str = ""
+    model: str = ""
 
 
 class ShellEnd(Struct, frozen=True):

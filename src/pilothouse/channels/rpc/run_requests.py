@@ -7,6 +7,7 @@ import msgspec
 from pilothouse.channels.client_runs import LOCAL, Said, keep_image
 from pilothouse.channels.rpc.clipboard import read_clipboard
 from pilothouse.channels.rpc.connection import Connection, Feed
+from pilothouse.channels.rpc.model_requests import engine_of
 from pilothouse.channels.rpc.notifications import PickItem, UiPickParams, UiPickResult
 from pilothouse.channels.rpc.params import (
     ClipboardPart,
@@ -134,7 +135,7 @@ async def _pick_mode(client: Connection) -> None:
     if store is None or client.able is None or not client.able.supports_pick:
         return
     items = tuple(PickItem(mode, mode, MODE_TEXTS[mode]) for mode in MODES)
-    title = f"How much may {client.setup.engine} do in {client.setup.folder} without asking?"
+    title = f"How much may {await engine_of(client)} do in {client.setup.folder} without asking?"
     try:
         told = await client.dialogs.ask("ui.pick.request", UiPickParams(title, items), UiPickResult)
     except ReplyFailed:

@@ -15,12 +15,14 @@ from msgspec import Raw
 
 from pilothouse.channels.rpc import (
     auth_requests,
+    model_requests,
     run_requests,
     session_requests,
     tool_requests,
     workspace_requests,
 )
 from pilothouse.channels.rpc.connection import Connection, RpcSetup
+from pilothouse.channels.rpc.model_requests import engine_of
 from pilothouse.channels.rpc.notifications import SessionNoticeParams
 from pilothouse.channels.rpc.params import (
     InitializeParams,
@@ -75,8 +77,8 @@ HANDLERS: Mapping[str, Handler] = {
     "run.cancel": run_requests.cancel_run,
     "session.list": session_requests.list_sessions,
     "session.history": session_requests.send_history,
-    "model.list": session_requests.list_models,
-    "model.set": session_requests.set_model,
+    "model.list": model_requests.list_models,
+    "model.set": model_requests.set_model,
     "skills.list": workspace_requests.list_skills,
     "context.inspect": workspace_requests.inspect_context,
     "mcp.list": _list_mcp,
@@ -187,7 +189,7 @@ class RpcServer:
                 PROTOCOL_VERSION,
                 ServerInfo("pilothouse", setup.version),
                 able,
-                setup.engine,
+                await engine_of(client),
                 str(setup.folder),
                 Tui(theme),
             )

@@ -1,4 +1,4 @@
-"""`session.list`, `session.history`, `model.list` and `model.set`."""
+"""`session.list` and `session.history`."""
 
 from __future__ import annotations
 
@@ -9,11 +9,6 @@ from pilothouse.channels.rpc.connection import Connection, Feed
 from pilothouse.channels.rpc.events import AgentEvent, HiddenUserMessage
 from pilothouse.channels.rpc.notifications import AgentEventParams
 from pilothouse.channels.rpc.params import (
-    ModelDetails,
-    ModelListParams,
-    ModelListResult,
-    ModelSetParams,
-    ModelSetResult,
     RunState,
     SessionHistoryParams,
     SessionHistoryResult,
@@ -21,13 +16,12 @@ from pilothouse.channels.rpc.params import (
     SessionListResult,
     SessionRow,
 )
-from pilothouse.channels.rpc.protocol import INTERNAL, SESSION_LIST_FAILED
+from pilothouse.channels.rpc.protocol import SESSION_LIST_FAILED
 from pilothouse.channels.rpc.translate import RunTranslator
 from pilothouse.channels.session_feed import Run
 from pilothouse.channels.stdio_server import INVALID_PARAMS, RequestError, Respond
 from pilothouse.core.channel import LoggedEvent
 from pilothouse.core.errors import PilothouseError
-from pilothouse.core.message import Address, conversation_id
 
 MAX_RUNS = 1000
 MAX_EVENTS = 100_000
@@ -93,73 +87,3 @@ async def _replay(
             client.runs.active[run.id] = feed
             client.runs.waiting.pop(run.id, None)
             await client.status(feed, run.id, run.state.status)
-
-
-async def list_models(client: Connection, params: ModelListParams, respond: Respond) -> None:
-    address = await find_place(client, params.session_id)
-    try:
-        models = await client.desk.query("models", client.setup.author, conversation=conversation_id(address))
-        known = await client.desk.query("conversation", client.setup.author, id=conversation_id(address))
-    except PilothouseError as error:
-        raise RequestError(INTERNAL, f"The models cannot be listed: {error}") from error
-    current = known.model if known is not None and known.model else ""
-    provider = known.engine if known is not None and known.engine else client.setup.engine
-    if params.provider and params.provider != provider:
-        text = f"This session uses {provider}. Choose {params.provider} with model.set first."
-        raise RequestError(INVALID_PARAMS, text)
-    details = await _details(client, address, models) if params.include_details else None
-    await respond(ModelListResult(provider, tuple(models), current, details))
-
-
-async def _details(client: Connection, address: Address, names: list[str]) -> dict[str, ModelDetails]:
-    facts = await client.desk.query("model_facts", client.setup.author, conversation=conversation_id(address))
-    return {
-        name: ModelDetails(
-            one.release_date, one.context_window, one.max_output_tokens, one.input_usd, one.output_usd
-        )
-        for name in names
-        if (one := facts.get(name)) is not None
-    }
-
-
-async def set_model(client: Connection, params: ModelSetParams, respond: Respond) -> None:
-    """Choose engine and model by the same commands that people type."""
-    if params.scope == "session" and params.session_id is None:
-        raise RequestError(INVALID_PARAMS, "The parameters are wrong: scope `session` needs a `session_id`.")
-    if not (params.name or params.provider or params.reset):
-        raise RequestError(
-            INVALID_PARAMS, "The parameters are wrong: give a `name`, a `provider` or `reset`."
-        )
-    address = await find_place(client, params.session_id if params.scope == "session" else None)
-    lines = [f"/engine {params.provider}"] if params.provider else []
-    lines += ["/model default"] if params.reset else []
-    lines += [f"/model {params.name}"] if params.name else []
-    told = [await _command(client, address, line) for line in lines]
-    known = await client.desk.query("conversation", client.setup.author, id=conversation_id(address))
-    if params.provider and (known is None or known.engine != params.provider):
-        raise RequestError(INVALID_PARAMS, told[0] or f"There is no engine {params.provider!r} here.")
-    model = (known.model if known is not None else None) or ""
-    engine = (known.engine if known is not None else None) or client.setup.engine
-    await respond(ModelSetResult(engine, model, "\n".join(filter(None, told))))
-
-
-async def _command(client: Connection, address: Address, line: str) -> str:
-    setup = client.setup
-    try:
-        receipt = await client.desk.command(
-            address, setup.author, line, setup.new_id(), sent_at=client.host.clock.now()
-        )
-    except PilothouseError as error:
-        raise RequestError(INTERNAL, f"{line} failed: {error}") from error
-    if receipt.state == "refused":
-        raise RequestError(INVALID_PARAMS, receipt.text or f"{line} was refused.")
-    return receipt.text
-
-
-async def find_place(client: Connection, session_id: str | None) -> Address:
-    """Return a session's address; without one, the folder's own, whose choices new sessions inherit."""
-    if session_id is not None:
-        return await client.find(session_id)
-    address = Address(client.address_of("").channel, str(client.setup.folder))
-    await client.setup.bind(address)
-    return address

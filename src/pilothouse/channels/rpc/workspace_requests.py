@@ -13,6 +13,7 @@ from pathlib import Path
 import anyio.to_thread
 
 from pilothouse.channels.rpc.connection import Connection
+from pilothouse.channels.rpc.model_requests import engine_of
 from pilothouse.channels.rpc.params import (
     AgentsContext,
     ContextInspectParams,
@@ -55,7 +56,9 @@ async def inspect_context(client: Connection, params: ContextInspectParams, resp
     if params.include_skills:
         skills = await anyio.to_thread.run_sync(find_skills, root, folder, client.setup.home)
     here = str(folder)
-    await respond(ContextInspectResult(here, here, client.setup.engine, client.ui_context, agents, skills))
+    await respond(
+        ContextInspectResult(here, here, await engine_of(client), client.ui_context, agents, skills)
+    )
 
 
 def project_root(folder: Path) -> Path:
