@@ -108,4 +108,8 @@ class StdioClient:
         answer = self.answers.get(frame.get("method", "")) if "id" in frame else None
         result = answer(frame) if callable(answer) else answer
         if result is not None:
-            self.write(json.dumps({"jsonrpc": "2.0", "id": frame["id"], "result": result}).encode() + b"\n")
+            self.reply(frame, result)
+
+    def reply(self, frame: Frame, result: Mapping[str, Any]) -> None:
+        """Answer a request of the server."""
+        self.write(json.dumps({"jsonrpc": "2.0", "id": frame["id"], "result": result}).encode() + b"\n")

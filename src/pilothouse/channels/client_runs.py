@@ -55,7 +55,8 @@ class Waiting(Struct, Generic[T]):
 
 
 class ClientRuns(Generic[T]):
-    """`active` has the runs whose end the client was not told yet. `end` tells the end of a run without a turn."""
+    """`active` has the runs that the client follows and whose end it was not told yet; `own` those of them that it started
+    itself. `end` tells the end of a run without a turn."""
 
     def __init__(
         self,
@@ -68,6 +69,7 @@ class ClientRuns(Generic[T]):
     ) -> None:
         self.waiting: dict[str, Waiting[T]] = {}
         self.active: dict[str, SessionFeed[T]] = {}
+        self.own: set[str] = set()
         self._desk = desk
         self._host = host
         self._author = author
@@ -95,8 +97,15 @@ class ClientRuns(Generic[T]):
         receipt = await self._desk.accept(message)
         if receipt.message_id is not None:
             self.active[receipt.message_id] = feed
+            self.own.add(receipt.message_id)
             self.waiting[receipt.message_id] = Waiting(feed, native_id, receipt.text)
         return receipt
+
+    def forget(self, run_id: str) -> None:
+        """The run has ended."""
+        self.waiting.pop(run_id, None)
+        self.active.pop(run_id, None)
+        self.own.discard(run_id)
 
     async def stop(self, feed: SessionFeed[T], run_id: str) -> None:
         """Withdraw the message while it waits, or stop its turn. Its end comes as for any run."""
@@ -123,9 +132,9 @@ class ClientRuns(Generic[T]):
             return
         if state is None or state.turn_id is not None or state.status in ("queued", "claimed"):
             return
-        if not state.delivered or self.waiting.pop(run_id, None) is None:
+        if not state.delivered or run_id not in self.waiting:
             return
-        self.active.pop(run_id, None)
+        self.forget(run_id)
         await self._end(run_id, waiting, ENDS.get(state.status, "error"))
 
     def take_reply(self, native_id: str, text: str) -> bool:

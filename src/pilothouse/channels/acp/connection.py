@@ -164,7 +164,7 @@ class Connection:
         """A turn begins. The client shows its own prompts itself; those of other surfaces are told."""
         self._settle_in(feed, run)
         self.runs.waiting.pop(run.id, None)
-        if run.id not in self.runs.active and run.said:
+        if run.id not in self.runs.own and run.said:
             await self.update(feed, UserChunk(TextBlock(run.said)))
 
     async def show(self, feed: Feed, run: Run[TurnUpdates], row: LoggedEvent) -> None:
@@ -190,7 +190,7 @@ class Connection:
             run.state.spent_before = session.spent
 
     def _end(self, feed: Feed, run: Run[TurnUpdates], end: TurnEnded) -> None:
-        self.runs.active.pop(run.id, None)
+        self.runs.forget(run.id)
         session = self.sessions.get(feed.conversation)
         if session is None:
             return
@@ -249,7 +249,7 @@ class Connection:
         return await decide(self.requests, self.able, ask, place)
 
     def _is_own(self, place: AskPlace) -> bool:
-        return place.run_id in self.runs.active
+        return place.run_id in self.runs.own
 
     # Prompts.
 

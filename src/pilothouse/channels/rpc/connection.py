@@ -121,7 +121,7 @@ class Connection:
         self.dialogs = open_dialogs(writer)
         self.runs = ClientRuns(desk, host, setup.author, setup.new_id, "rpc", self._end_without_turn)
         self.asks = ShownAsks(
-            desk, host, setup.author, tasks, self._decide, lambda run_id: run_id in self.runs.active
+            desk, host, setup.author, tasks, self._decide, lambda run_id: run_id in self.runs.own
         )
         self.able: UiCapabilities | None = None
         self.ui_context: UiContext | None = None
@@ -214,7 +214,7 @@ class Connection:
     async def _changed(self, feed: Feed, run: Run[RunTranslator]) -> None:
         await self.status(feed, run.id, run.state.status, run.state.message)
         if run.state.ended:
-            self.runs.active.pop(run.id, None)
+            self.runs.forget(run.id)
 
     async def _diagnose(self, tells: Diagnostics, run: Run[RunTranslator], row: LoggedEvent) -> None:
         facts = await self.desk.query("turn", self.setup.author, id=run.turn_id)

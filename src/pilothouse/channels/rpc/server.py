@@ -147,10 +147,11 @@ class RpcServer:
             await self._writer.notify("session.notice", notice)
 
     async def _leave(self, client: Connection) -> None:
-        """The client is gone: its runs go on, or are stopped."""
+        """The client is gone: its own runs go on, or are stopped. Those that it only follows always go on."""
         if self._setup.on_disconnect == "cancel":
             with anyio.move_on_after(DISCONNECT_S):
-                for run_id, feed in list(client.runs.active.items()):
+                own = {id: feed for id, feed in client.runs.active.items() if id in client.runs.own}
+                for run_id, feed in own.items():
                     try:
                         await client.runs.stop(feed, run_id)
                     except PilothouseError as error:
