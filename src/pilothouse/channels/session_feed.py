@@ -1,7 +1,8 @@
 """Follows the log of one conversation for a client that replays history: each row once, in order, grouped by turn.
 
 `replay` and the live rows never overlap: both run under one lock, and a replay moves the position of the live rows to the
-end of its snapshot. A client that is slow stops the follower, and costs one page of rows.
+end of its snapshot. Rows that it moves past take effect without being shown again: an ask is opened or closed, a run
+ends. A client that is slow stops the follower, and costs one page of rows.
 """
 
 from __future__ import annotations
@@ -45,6 +46,10 @@ class Face(Protocol[T]):
         """A turn begins live, before its first row."""
         ...
 
+    async def pass_over(self, feed: SessionFeed[T], run: Run[T], row: LoggedEvent) -> None:
+        """Do what a row causes. A replay has just shown it, and it was not shown live."""
+        ...
+
     def absorb(self, run: Run[T], row: LoggedEvent) -> None:
         """Take a row that the client has seen or does not want to see."""
         ...
@@ -82,7 +87,21 @@ class SessionFeed(Generic[T]):
             self.runs.clear()
             past = [(self._run(turn.facts), turn.events) for turn in told.turns]
             await show(past, told.omitted)
-            self._after_seq = told.last_seq
+            await self._pass_over(told.last_seq)
+
+    async def _pass_over(self, last_seq: int) -> None:
+        """Move the position of the live rows to the end of a snapshot."""
+        while self._after_seq < last_seq:
+            try:
+                async for row in self._desk.follow(self.conversation, self._after_seq, self._author):
+                    run = self.runs.get(row.turn_id) or await self._find(row.turn_id)
+                    if run is not None:
+                        await self._face.pass_over(self, run, row)
+                    self._after_seq = row.seq
+                    if row.seq >= last_seq:
+                        return
+            except StoreUnavailable:
+                await self._clock.sleep(RETRY_S)
 
     def _take_history(self, told: Any) -> None:
         for turn in told.turns:
@@ -106,12 +125,15 @@ class SessionFeed(Generic[T]):
     async def _take(self, row: LoggedEvent) -> None:
         run = self.runs.get(row.turn_id)
         if run is None:
-            facts = await self.query("turn", id=row.turn_id)
-            if facts is None:
+            run = await self._find(row.turn_id)
+            if run is None:
                 return
-            run = self._run(facts)
             await self._face.announce(self, run)
         await self._face.show(self, run, row)
+
+    async def _find(self, turn_id: TurnId) -> Run[T] | None:
+        facts = await self.query("turn", id=turn_id)
+        return None if facts is None else self._run(facts)
 
     def _run(self, facts: Any) -> Run[T]:
         run = Run(facts.run_id, facts.turn.id, facts.said, facts.turn.cause, self._face.new_state())

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from tests.channels.acp.client_rig import FORMS, SCRIPT, Client, selected, write_home
+from tests.channels.rpc.client_rig import LONG_SCRIPT, wait_for_row
 from tests.channels.stdio_rig import Frame
 
 PERMISSION = "session/request_permission"
@@ -186,3 +187,23 @@ def test_images_reach_the_engine_and_other_kinds_are_refused(client: Client) -> 
     assert "[a.py](/srv/a.py)" in client.text() and "b = 1" in client.text()
     wrong = {**image, "mimeType": "text/html"}
     assert client.call("session/prompt", sessionId=session, prompt=[wrong])["error"]["code"] == -32602
+
+
+def test_a_prompt_that_ended_before_its_session_was_loaded_again_is_answered(tmp_path: Path) -> None:
+    write_home(tmp_path, LONG_SCRIPT)
+    with Client(tmp_path) as client:
+        client.initialize()
+        client.answers[PERMISSION] = selected("allow")
+        session = client.new()
+        for text, stored in (
+            ("many", "turns WHERE status = 'done'"),
+            ("many, then ask", "asks WHERE state = 'open'"),
+        ):
+            prompt = client.prompt(session, text)
+            wait_for_row(tmp_path, stored)
+            load = client.ask("session/load", sessionId=session, cwd=client.cwd, mcpServers=[])
+            answers: dict[str, Frame] = {}
+            while answers.keys() != {prompt, load}:
+                told = client.until(lambda frame: "result" in frame)
+                answers[told["id"]] = told
+            assert answers[prompt]["result"] == {"stopReason": "end_turn"}

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
+import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +32,18 @@ steps = [ { tool = "command", title = "sleep", for_s = 600 }, { say = "slept" } 
 [[turn]]
 steps = [ { think = "hm" }, { say = "heard: {prompt}" } ]
 """
+_MANY = ", ".join(f'{{ tool = "read", title = "{n}", output = "{"x" * 1000}" }}' for n in range(400))
+LONG_SCRIPT = f"""\
+[[turn]]
+match = "many, then ask"
+steps = [ {_MANY}, {{ ask = "Push it?", on_allow = [ {{ say = "Done." }} ] }} ]
+[[turn]]
+match = "many"
+steps = [ {_MANY}, {{ say = "Done." }} ]
+[[turn]]
+steps = [ {{ say = "hi" }} ]
+"""
+"""Turns with far more events than a pipe holds: a client that does not read stops the server within them."""
 
 
 def write_home(folder: Path, script: str = SCRIPT, gateway: str = "") -> None:
@@ -37,6 +52,13 @@ def write_home(folder: Path, script: str = SCRIPT, gateway: str = "") -> None:
         f'[engines.script]\nscript = "{folder}/script.toml"\n[gateway]\ndefault_engine = "script"\n{gateway}\n'
     )
     (folder / "work").mkdir(exist_ok=True)
+
+
+def wait_for_row(home: Path, rows: str) -> None:
+    """Wait until the store has one of these rows, which need not have been told to any client."""
+    with closing(sqlite3.connect(home / "pilothouse.db")) as store:
+        while not store.execute(f"SELECT count(*) FROM {rows}").fetchone()[0]:
+            time.sleep(0.02)
 
 
 class Client(StdioClient):

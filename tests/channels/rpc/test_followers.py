@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.channels.rpc.client_rig import Client, write_home
+import pytest
+from tests.channels.rpc.client_rig import LONG_SCRIPT, Client, wait_for_row, write_home
 
 CONFIRM = "ui.confirm.request"
 
@@ -40,3 +41,31 @@ def test_a_follower_that_leaves_with_cancel_stops_only_its_own_runs(tmp_path: Pa
             assert follower.program.wait(60) == 0
         owner.reply(asked, {"ok": True})
         assert owner.end_of(run["run_id"]) == "completed"
+
+
+@pytest.mark.parametrize("max_runs", [20, 0])
+def test_a_run_that_ended_before_a_replay_ends_for_its_client_too(max_runs: int, tmp_path: Path) -> None:
+    write_home(tmp_path, LONG_SCRIPT)
+    with Client(tmp_path) as client:
+        client.initialize()
+        run = client.start("many")
+        wait_for_row(tmp_path, "turns WHERE status = 'done'")
+        told = client.call("session.history", session_id=run["session_id"], max_events=10, max_runs=max_runs)
+        assert told["result"]["events_sent"] == (10 if max_runs else 0)
+        assert client.end_of(run["run_id"]) == "completed"
+        again = client.start("again", session_id=run["session_id"])
+        assert client.end_of(again["run_id"]) == "completed"
+        ends = [frame for frame in client.frames if frame.get("params", {}).get("status") == "completed"]
+        assert len(ends) == 2
+
+
+def test_an_ask_that_was_raised_before_a_replay_is_shown_after_it(tmp_path: Path) -> None:
+    write_home(tmp_path, LONG_SCRIPT)
+    with Client(tmp_path) as client:
+        client.initialize()
+        client.answers[CONFIRM] = {"ok": True}
+        run = client.start("many, then ask")
+        wait_for_row(tmp_path, "asks WHERE state = 'open'")
+        client.call("session.history", session_id=run["session_id"])
+        assert client.end_of(run["run_id"]) == "completed"
+        assert client.contents(run["run_id"], "final") == ["Done."]

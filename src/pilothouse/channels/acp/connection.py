@@ -173,6 +173,18 @@ class Connection:
         match row.event:
             case MediaProduced(attachment=file):
                 await self.show_file(feed, file)
+            case TurnEnded():
+                if session := self.sessions.get(feed.conversation):
+                    session.spent += run.state.cost_usd
+            case _:
+                pass
+        await self._take_effect(feed, run, row)
+
+    async def pass_over(self, feed: Feed, run: Run[TurnUpdates], row: LoggedEvent) -> None:
+        await self._take_effect(feed, run, row)
+
+    async def _take_effect(self, feed: Feed, run: Run[TurnUpdates], row: LoggedEvent) -> None:
+        match row.event:
             case Asked(ask=ask):
                 place = AskPlace(feed.session_id, run.turn_id, run.id, run.state.call_of(ask))
                 self.asks.show(ask, place)
@@ -194,7 +206,6 @@ class Connection:
         session = self.sessions.get(feed.conversation)
         if session is None:
             return
-        session.spent += run.state.cost_usd
         if prompt := session.prompt_of(run.id):
             prompt.stop = "cancelled" if end.outcome == "cancelled" else "end_turn"
             if end.failure is not None:

@@ -137,12 +137,12 @@ async def load_session(client: Connection, params: OpenSessionParams, respond: R
     session = await _open(client, params)
 
     async def show(past: Past, omitted: int) -> None:
+        session.spent = 0.0
         for run, rows in past:
             if run.said:
                 await client.update(session.feed, UserChunk(TextBlock(run.said)))
             await _replay(client, session, run, rows)
 
-    session.spent = 0.0
     await session.feed.replay(REPLAYED_TURNS, show)
     await _respond_open(client, session, respond)
 

@@ -193,12 +193,23 @@ class Connection:
         if self.able is not None and self.able.supports_run_updates and (update := update_of(row.event)):
             after = run.state.next_seq - 1
             await self.writer.notify("run.update", RunUpdateParams(run.id, feed.session_id, after, update))
+        await self._take_effect(feed, run, row, is_changed=run.state.status != before)
+
+    async def pass_over(self, feed: Feed, run: Run[RunTranslator], row: LoggedEvent) -> None:
+        is_end = isinstance(row.event, TurnEnded)
+        if is_end:  # a run that ended outside of the replayed ones has no status yet
+            run.state.feed(row)
+        await self._take_effect(feed, run, row, is_changed=is_end and run.id in self.runs.active)
+
+    async def _take_effect(
+        self, feed: Feed, run: Run[RunTranslator], row: LoggedEvent, *, is_changed: bool
+    ) -> None:
         await self._tell_context(run, row)
         if self.diagnostics is not None and isinstance(row.event, UsageChanged | TurnEnded):
-            await self._diagnose(self.diagnostics, run, row)
+            await self._diagnose(self.diagnostics, feed, run, row)
         if isinstance(row.event, AskChanged):
             await self.asks.close(row.event.ask_id)
-        if run.state.status != before:
+        if is_changed:
             await self._changed(feed, run)
         if wait := self.calls.get(run.id):
             wait.note(row.event)
@@ -216,8 +227,10 @@ class Connection:
         if run.state.ended:
             self.runs.forget(run.id)
 
-    async def _diagnose(self, tells: Diagnostics, run: Run[RunTranslator], row: LoggedEvent) -> None:
-        facts = await self.desk.query("turn", self.setup.author, id=run.turn_id)
+    async def _diagnose(
+        self, tells: Diagnostics, feed: Feed, run: Run[RunTranslator], row: LoggedEvent
+    ) -> None:
+        facts = await feed.query("turn", id=run.turn_id)
         if facts is None:
             return
         if isinstance(row.event, TurnEnded):
