@@ -8,7 +8,6 @@ are checked, and kept in the store.
 from __future__ import annotations
 
 import base64
-import binascii
 from collections.abc import Awaitable, Callable
 from typing import Any, Generic, Literal, TypeVar
 
@@ -227,6 +226,6 @@ async def keep_image(blobs: Blobs, kind: str, text: str, number: int) -> Attachm
         raise RequestError(INVALID_PARAMS, f"The image has the type {kind!r}; possible are {known}.")
     try:
         data = base64.b64decode(text, validate=True)
-    except binascii.Error as error:
+    except ValueError as error:  # `binascii.Error`, or a character outside of ASCII
         raise RequestError(INVALID_PARAMS, f"The image is not base64: {error}.") from error
     return await blobs.put(data, f"image-{number}.{kind.partition('/')[2]}", kind)

@@ -84,7 +84,10 @@ def parse_frame(line: Line, bound: int = MAX_FRAME_BYTES) -> Frame | None:
         return BadFrame(INVALID_REQUEST, "A frame is one JSON object; batches are not supported.")
     except (msgspec.DecodeError, RecursionError) as error:
         return BadFrame(PARSE_ERROR, f"The frame is not JSON: {error}")
-    return _read(found)
+    try:
+        return _read(found)
+    except msgspec.DecodeError as error:  # such as a number that is too large
+        return BadFrame(INVALID_REQUEST, f"A field of the frame cannot be read: {error}")
 
 
 def _read(found: _Envelope) -> Frame:

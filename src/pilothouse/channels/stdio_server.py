@@ -1,7 +1,8 @@
 """Serves one program on two pipes: each of its requests is answered once, and each of ours waits for its reply.
 
-Requests run side by side, at most `MOST_AT_ONCE`; then reading waits. They and the notifications begin in the order in
-which they were sent. A request that is named as `first` is answered before the next frame is read.
+Requests run side by side, at most `MOST_AT_ONCE`; a further one is refused. Reading never waits for a request, which may
+itself wait for a reply or for the end of the input. Requests and notifications begin in the order in which they were
+sent. A request that is named as `first` is answered before the next frame is read.
 """
 
 from __future__ import annotations
@@ -30,11 +31,14 @@ INVALID_PARAMS = -32602
 METHOD_NOT_FOUND = -32601
 MOST_AT_ONCE = 64
 CLOSE_S = 2.0
+MOST_FAULT_CHARS = 500
 
+F = TypeVar("F")
 P = TypeVar("P")
 R = TypeVar("R")
 Respond = Callable[[Any], Awaitable[None]]
 Serve = Callable[[Request, Respond], Awaitable[None]]
+Log = Callable[..., None]
 
 
 class RequestError(Exception):
@@ -116,15 +120,20 @@ class StdioServer:
         hear: Callable[[Notification], Awaitable[None]],
         *,
         first: str,
+        log: Log,
         failure: int,
+        busy: int,
     ) -> None:
         self._writer = writer
         self._requests = requests
         self._serve_request = serve
         self._hear = hear
         self._first = first
+        self._log = log
         self._failure = failure
+        self._busy = busy
         self._free = anyio.Semaphore(MOST_AT_ONCE)
+        self._hearing = anyio.Semaphore(MOST_AT_ONCE)
 
     async def run(self, reader: FrameReader, tasks: anyio.abc.TaskGroup) -> None:
         """Serve until the client's output ends."""
@@ -139,15 +148,28 @@ class StdioServer:
                 self._requests.settle(frame)
             case Request(method=method) if method == self._first:
                 await self._answer(frame)
-            case _:
-                await self._free.acquire()
-                tasks.start_soon(self._serve, frame)
+            case Request():
+                await self._start(frame, tasks)
+            case Notification():  # what they do ends by itself, so reading may wait for it
+                await self._hearing.acquire()
+                tasks.start_soon(self._release_after, self._hearing, self._note, frame)
 
-    async def _serve(self, frame: Request | Notification) -> None:
+    async def _start(self, request: Request, tasks: anyio.abc.TaskGroup) -> None:
         try:
-            await (self._answer(frame) if isinstance(frame, Request) else self._hear(frame))
+            self._free.acquire_nowait()
+        except anyio.WouldBlock:
+            text = f"{MOST_AT_ONCE} requests have no answer yet. Wait for one of them."
+            await self._writer.fail(request.id, self._busy, text)
+        else:
+            tasks.start_soon(self._release_after, self._free, self._answer, request)
+
+    async def _release_after(
+        self, place: anyio.Semaphore, work: Callable[[F], Awaitable[None]], frame: F
+    ) -> None:
+        try:
+            await work(frame)
         finally:
-            self._free.release()
+            place.release()
 
     async def _answer(self, request: Request) -> None:
         answered = False
@@ -166,3 +188,22 @@ class StdioServer:
                 raise
             if not answered:
                 await self._writer.fail(request.id, self._failure, str(error))
+        except BrokenPipeError:
+            raise  # the client is gone
+        except Exception as error:
+            if find_fenced(error):
+                raise
+            self._log("request.failed", level="error", method=request.method[:100], error=error)
+            if not answered:
+                text = f"The request failed because of a fault in Pilothouse: {type(error).__name__}: {error}"
+                await self._writer.fail(request.id, self._failure, text[:MOST_FAULT_CHARS])
+
+    async def _note(self, told: Notification) -> None:
+        try:
+            await self._hear(told)
+        except BrokenPipeError:
+            raise
+        except Exception as error:
+            if find_fenced(error):
+                raise
+            self._log("notification.failed", level="error", method=told.method[:100], error=error)

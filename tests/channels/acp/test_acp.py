@@ -12,6 +12,7 @@ from tests.channels.acp.client_rig import FORMS, SCRIPT, Client, selected, write
 from tests.channels.rpc.client_rig import LONG_SCRIPT, wait_for_row
 from tests.channels.stdio_rig import Frame
 
+IMAGE = {"type": "image", "mimeType": "image/png", "data": "iVBORw0KGgo="}
 PERMISSION = "session/request_permission"
 
 
@@ -122,7 +123,11 @@ def test_a_failed_turn_and_wrong_requests_are_answered_with_the_reason(client: C
         ("session/load", {"sessionId": "acp:none", "cwd": client.cwd, "mcpServers": []}, -32002),
         ("session/set_mode", {"sessionId": session, "modeId": "god"}, -32602),
         ("session/set_config_option", {"sessionId": session, "configId": "engine", "value": "none"}, -32602),
+        ("session/prompt", {"sessionId": session, "prompt": [{**IMAGE, "data": "é"}]}, -32602),
+        ("session/new", {"cwd": "/" + "x" * 5000, "mcpServers": []}, -32602),
+        ("session/new", {"cwd": "/a\0b", "mcpServers": []}, -32602),
         ("session/list", {"cursor": "x"}, -32602),
+        ("session/list", {"cursor": "1" * 5000}, -32602),
         ("session/fork", {"sessionId": session}, -32601),
     )
     for method, params, code in wrong:
@@ -179,13 +184,12 @@ def test_a_session_is_listed_loaded_resumed_and_closed_by_another_client(
 def test_images_reach_the_engine_and_other_kinds_are_refused(client: Client) -> None:
     client.initialize()
     session = client.new()
-    image = {"type": "image", "mimeType": "image/png", "data": "iVBORw0KGgo="}
     link = {"type": "resource_link", "name": "a.py", "uri": "file:///srv/a.py"}
     inside = {"type": "resource", "resource": {"uri": "file:///srv/b.py", "text": "b = 1"}}
-    told = client.call("session/prompt", sessionId=session, prompt=[image, link, inside])
+    told = client.call("session/prompt", sessionId=session, prompt=[IMAGE, link, inside])
     assert told["result"] == {"stopReason": "end_turn"}
     assert "[a.py](/srv/a.py)" in client.text() and "b = 1" in client.text()
-    wrong = {**image, "mimeType": "text/html"}
+    wrong = {**IMAGE, "mimeType": "text/html"}
     assert client.call("session/prompt", sessionId=session, prompt=[wrong])["error"]["code"] == -32602
 
 
@@ -207,3 +211,18 @@ def test_a_prompt_that_ended_before_its_session_was_loaded_again_is_answered(tmp
                 told = client.until(lambda frame: "result" in frame)
                 answers[told["id"]] = told
             assert answers[prompt]["result"] == {"stopReason": "end_turn"}
+
+
+def test_a_session_can_be_closed_twice_while_a_prompt_runs(client: Client) -> None:
+    client.initialize()
+    session = client.new()
+    prompt = client.prompt(session, "wait")
+    client.until(partial(is_shown, "session/update"))
+    asked = {client.ask("session/close", sessionId=session) for _ in range(2)}
+    answers: dict[str, Frame] = {}
+    while answers.keys() != asked | {prompt}:
+        told = client.until(lambda frame: "id" in frame)
+        answers[told["id"]] = told
+    assert answers[prompt]["result"] == {"stopReason": "cancelled"}
+    assert all(answers[id]["result"] == {} for id in asked)
+    assert client.new()

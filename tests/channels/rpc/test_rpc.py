@@ -40,6 +40,7 @@ RULES = {
     "R22": "a logout removes kept keys after a confirm",
     "R23": "each model call of a run is told once, then the sums",
     "R25": "ids and parameters of every JSON kind, half frames, deep ones and those of the full 64 MB are answered",
+    "R26": "a request with a value that cannot be used is refused, and ends nothing beside it",
     "R24": "a clipboard is read only if the client can, and the person agrees",
 }
 TESTED: set[str] = {"R21", "R22", "R23"}
@@ -121,6 +122,7 @@ def test_frames_of_every_shape_are_answered_and_the_next_one_works(client: Clien
     assert request(f'"id":1,{listing},"params":null')["result"]["sessions"] == []
     assert code(request('"id":1,"method":7')) == -32600
     assert code(request('"id":1')) == -32600
+    assert code(request('"id":1e999,"result":{}')) == -32600
     assert code(answer_to(b'{"id":1,"method":"session.list"}')) == -32600
     assert code(answer_to(b'{"jsonrpc":"2.0","id":1,"method":"\xff"}')) == -32700
     deep = "[" * 100_000
@@ -292,6 +294,21 @@ def test_requests_about_the_folder(home: Path) -> None:
         run = client.call("run.start", input={"type": "parts", "parts": parts})["result"]
         client.end_of(run["run_id"])
         assert client.contents(run["run_id"], "final")[0].startswith("heard: look")
+
+
+@rule("R26")
+def test_values_that_no_program_can_use_are_refused_and_running_turns_go_on(client: Client) -> None:
+    client.answers["ui.confirm.request"] = {"ok": True}
+    run = client.start("wait")
+    client.until(lambda frame: frame.get("method") == "agent.event")
+    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVé="}}
+    assert code(client.call("run.start", input={"type": "parts", "parts": [image]})) == -32602
+    for cwd in ("a\0b", "x" * 5000):
+        assert code(client.call("skills.list", cwd=cwd)) == -32602
+        assert code(client.call("shell.exec", command="pwd", cwd=cwd)) == -32602
+    assert client.call("session.list")["result"]["sessions"]
+    client.send("run.cancel", {"run_id": run["run_id"]}, "stop")
+    assert client.end_of(run["run_id"]) == "cancelled"
 
 
 @rule("R24")

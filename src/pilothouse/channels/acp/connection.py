@@ -147,7 +147,8 @@ class Connection:
 
     def close(self, session: OpenSession) -> None:
         session.scope.cancel()
-        del self.sessions[session.feed.conversation]
+        if self.sessions.get(session.feed.conversation) is session:  # another request may have closed it
+            del self.sessions[session.feed.conversation]
 
     async def update(self, feed: Feed, update: Update) -> None:
         await self._writer.notify(UPDATE, UpdateParams(feed.session_id, update))

@@ -5,6 +5,7 @@ The client's prompts go on when it leaves; with the next `session/load` it sees 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from functools import partial
@@ -77,6 +78,7 @@ from pilothouse.core.text import first_line
 REPLAYED_TURNS = 1000
 PAGE = 100
 TITLE_CHARS = 80
+CURSOR = re.compile(r"[0-9]{1,9}")
 MOST_NOTICES = 64
 
 Handler = Callable[[Connection, Any, Respond], Awaitable[None]]
@@ -93,11 +95,14 @@ async def initialize(client: Connection, params: InitializeParams, respond: Resp
 
 
 def _folder(cwd: str) -> Path:
-    folder = Path(cwd)
-    if not folder.is_absolute() or not folder.is_dir():
-        text = f"The working directory {cwd!r} is not an absolute path to a folder that exists."
-        raise RequestError(INVALID_PARAMS, text)
-    return folder.resolve()
+    try:
+        folder = Path(cwd).resolve()
+        if Path(cwd).is_absolute() and folder.is_dir():
+            return folder
+    except (OSError, ValueError):  # too long, or with a NUL
+        pass
+    text = f"The working directory {cwd[:100]!r} is not an absolute path to a folder that exists."
+    raise RequestError(INVALID_PARAMS, text)
 
 
 async def _keep_servers(client: Connection, address: Address, servers: Mapping[str, McpServer]) -> None:
@@ -177,7 +182,7 @@ async def close_session(client: Connection, params: SessionParams, respond: Resp
 
 async def list_sessions(client: Connection, params: ListSessionsParams, respond: Respond) -> None:
     """List sessions of every surface, last used first, in pages."""
-    if params.cursor and not params.cursor.isdecimal():
+    if params.cursor and not CURSOR.fullmatch(params.cursor):
         raise RequestError(INVALID_PARAMS, f"The cursor {params.cursor[:50]!r} is not one of ours.")
     start = int(params.cursor or 0)
     places = await client.desk.query("places", client.setup.author)
@@ -300,7 +305,9 @@ class AcpServer:
                     partial(serve, client),
                     partial(hear, client),
                     first="initialize",
+                    log=self._host.log,
                     failure=INTERNAL,
+                    busy=INTERNAL,
                 )
                 await server.run(self._reader, tasks)
                 tasks.cancel_scope.cancel()

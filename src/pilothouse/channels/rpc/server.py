@@ -36,6 +36,7 @@ from pilothouse.channels.rpc.params import (
     UiContext,
 )
 from pilothouse.channels.rpc.protocol import (
+    BUSY,
     INTERNAL,
     PROTOCOL_VERSION,
     REQUESTS,
@@ -114,7 +115,14 @@ class RpcServer:
                 tasks.start_soon(self._send_notices)
                 serve, hear = partial(self._serve, self._client), partial(self._hear, self._client)
                 server = StdioServer(
-                    self._writer, self._client.dialogs, serve, hear, first="initialize", failure=INTERNAL
+                    self._writer,
+                    self._client.dialogs,
+                    serve,
+                    hear,
+                    first="initialize",
+                    log=self._host.log,
+                    failure=INTERNAL,
+                    busy=BUSY,
                 )
                 await server.run(self._reader, tasks)
                 await self._leave(self._client)

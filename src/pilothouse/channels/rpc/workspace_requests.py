@@ -106,10 +106,14 @@ async def set_theme(client: Connection, params: ThemeSetParams, respond: Respond
 
 def _inside(root: Path, cwd: str) -> Path:
     """Return the folder that `cwd` names, links resolved. Raises `RequestError` if it is outside the workspace."""
-    folder = (root / cwd).resolve()
+    try:
+        folder = (root / cwd).resolve()
+        is_dir = folder.is_dir()
+    except (OSError, ValueError) as error:  # too long, or with a NUL
+        raise RequestError(INVALID_PARAMS, f"The folder {cwd[:100]!r} cannot be read: {error}.") from error
     if folder != root and root not in folder.parents:
         raise RequestError(INVALID_PARAMS, f"The folder {cwd!r} is outside the workspace {root}.")
-    if not folder.is_dir():
+    if not is_dir:
         raise RequestError(INVALID_PARAMS, f"The folder {folder} does not exist.")
     return folder
 
