@@ -15,12 +15,12 @@ import anyio
 import anyio.abc
 from msgspec import Struct
 
-from pilothouse.channels.session_feed import SessionFeed
+from pilothouse.channels.session_feed import RETRY_S, SessionFeed, query_desk
 from pilothouse.channels.stdio_server import INVALID_PARAMS, RequestError
 from pilothouse.core.ask import Ask, Decision
 from pilothouse.core.channel import ChannelHost, Desk, Receipt
 from pilothouse.core.engine import Blobs
-from pilothouse.core.errors import PilothouseError
+from pilothouse.core.errors import PilothouseError, StoreUnavailable
 from pilothouse.core.ids import AskId, ChannelId, MessageId
 from pilothouse.core.message import Attachment, Author, InboundMessage, MessageDeleted
 
@@ -30,6 +30,9 @@ POLL_S = 0.2
 LOCAL: frozenset[ChannelId] = frozenset(map(ChannelId, ("acp", "rpc", "terminal")))
 """Channels whose people sit at this machine. A run in another one would answer a message that is not there."""
 NO_DIALOG = "This client cannot show the question."
+BAD_ANSWERS = "This client answered the question wrongly several times."
+MOST_ATTEMPTS = 4
+"""Times that an ask is shown whose answers are refused, and the denial after them."""
 
 End = Literal["completed", "cancelled", "error"]
 ENDS: dict[str, End] = {"done": "completed", "withdrawn": "cancelled"}
@@ -146,8 +149,9 @@ class ClientRuns(Generic[T]):
 
 
 class _Shown(Struct):
-    """A shown ask. `closed` is set once its dialog is over: replied to, or withdrawn from the client."""
+    """A shown ask. `closed` is set once its dialog is over: answered, or withdrawn from the client."""
 
+    is_house: bool
     scope: anyio.CancelScope
     closed: anyio.Event
 
@@ -155,7 +159,8 @@ class _Shown(Struct):
 class ShownAsks:
     """The asks that one client shows, each until it is answered: here, on another surface, or by its expiry.
 
-    `decide` asks the person; None leaves the ask to others, or denies it if `is_own` says that nobody else is asked."""
+    `decide` asks the person; None leaves the ask to others, or denies it if `is_own` says that nobody else is asked.
+    The log tells when an ask of a turn is closed; those of Pilothouse itself are looked at by `watch`."""
 
     def __init__(
         self,
@@ -177,7 +182,7 @@ class ShownAsks:
     def show(self, ask: Ask, where: Any) -> None:
         """Show an ask; `where` is what `decide` needs to know about its place."""
         if ask.id not in self._open:
-            shown = self._open[ask.id] = _Shown(anyio.CancelScope(), anyio.Event())
+            shown = self._open[ask.id] = _Shown(ask.of_house, anyio.CancelScope(), anyio.Event())
             self._tasks.start_soon(self._answer, shown, ask, where)
 
     async def close(self, id: AskId) -> None:
@@ -186,34 +191,52 @@ class ShownAsks:
             shown.scope.cancel()
             await shown.closed.wait()
 
+    async def watch(self) -> None:
+        """Close the asks of Pilothouse itself that were settled."""
+        while True:
+            for id in [id for id, shown in self._open.items() if shown.is_house]:
+                if await self._find_open(id) is None:
+                    await self.close(id)
+            await self._host.clock.sleep(POLL_S)
+
+    async def _find_open(self, id: AskId) -> Ask | None:
+        row = await query_desk(self._desk, self._host.clock, self._author, "ask", id=id)
+        return row.ask if row is not None and row.state == "open" else None
+
     async def _answer(self, shown: _Shown, ask: Ask, where: Any) -> None:
-        answer: tuple[Ask, Decision] | None = None
         try:
             with shown.scope:
-                answer = await self._reply(ask, where)
+                await self._settle(ask.id, where)
         finally:
             shown.closed.set()
-        if answer is not None:
-            with anyio.CancelScope(shield=True):
-                await self._tell(*answer)
 
-    async def _reply(self, ask: Ask, where: Any) -> tuple[Ask, Decision] | None:
-        """Ask the person; None if there is nothing to tell."""
-        row = await self._desk.query("ask", self._author, id=ask.id)
-        if row is None or row.state != "open":
-            return None
-        decision = await self._decide(row.ask, where)
-        if decision is None and self._is_own(where):
-            decision = Decision("deny", text=NO_DIALOG)
-        return None if decision is None else (row.ask, decision)
+    async def _settle(self, id: AskId, where: Any) -> None:
+        """Ask the person, again if their answer was refused, such as a choice that does not exist."""
+        for attempt in range(1, MOST_ATTEMPTS + 1):
+            ask = await self._find_open(id)
+            if ask is None:
+                return
+            decision = await self._decide(ask, where) if attempt < MOST_ATTEMPTS else None
+            if decision is None and self._is_own(where):
+                decision = Decision("deny", text=NO_DIALOG if attempt == 1 else BAD_ANSWERS)
+            if decision is None or await self._tell(ask, decision):
+                return
 
-    async def _tell(self, ask: Ask, decision: Decision) -> None:
-        try:
-            told = await self._desk.answer(ask.id, ask.payload_hash, decision, self._author)
-            if not told.accepted:
-                self._host.log("client.answer_refused", ask=ask.id, text=told.text)
-        except PilothouseError as error:
-            self._host.log("client.answer_failed", level="warning", ask=ask.id, error=str(error))
+    async def _tell(self, ask: Ask, decision: Decision) -> bool:
+        """Give the answer, once the store is available; False if it was refused."""
+        while True:
+            try:
+                with anyio.CancelScope(shield=True):
+                    told = await self._desk.answer(ask.id, ask.payload_hash, decision, self._author)
+            except StoreUnavailable:
+                await self._host.clock.sleep(RETRY_S)
+            except PilothouseError as error:
+                self._host.log("client.answer_failed", level="warning", ask=ask.id, error=str(error))
+                return False
+            else:
+                if not told.accepted:
+                    self._host.log("client.answer_refused", ask=ask.id, text=told.text)
+                return told.accepted
 
 
 IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/webp", "image/gif"})

@@ -143,9 +143,13 @@ class SessionFeed(Generic[T]):
         return run
 
     async def query(self, what: str, **terms: Any) -> Any:
-        """Ask the desk; wait while the store is unavailable."""
-        while True:
-            try:
-                return await self._desk.query(what, self._author, **terms)
-            except StoreUnavailable:
-                await self._clock.sleep(RETRY_S)
+        return await query_desk(self._desk, self._clock, self._author, what, **terms)
+
+
+async def query_desk(desk: Desk, clock: Clock, author: Author, what: str, **terms: Any) -> Any:
+    """Ask the desk; wait while the store is unavailable."""
+    while True:
+        try:
+            return await desk.query(what, author, **terms)
+        except StoreUnavailable:
+            await clock.sleep(RETRY_S)

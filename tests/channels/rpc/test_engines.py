@@ -97,6 +97,8 @@ def test_a_client_picks_mode_provider_key_and_model_before_the_first_native_run(
         run = client.start("hello")
         assert client.end_of(run["run_id"]) == "completed", client.frames[-1]
         assert client.contents(run["run_id"], "final") == ["Hello."]
+        asked = [frame["params"] for frame in client.frames if frame.get("method") == "ui.prompt.request"]
+        assert [one["secret"] for one in asked] == [True]
     picked = [frame["params"]["title"] for frame in client.frames if frame.get("method") == "ui.pick.request"]
     assert [title.split()[-1] for title in picked] == ["asking?", "use?", "name."], picked
     assert model.requests[-1].headers["x-api-key"] == "no-key-at-all"

@@ -298,6 +298,7 @@ class AcpServer:
             async with anyio.create_task_group() as tasks:
                 client = self._client = Connection(self._setup, self._host, desk, self._writer, tasks)
                 tasks.start_soon(client.runs.watch)
+                tasks.start_soon(client.asks.watch)
                 tasks.start_soon(self._send_notes, client)
                 server = StdioServer(
                     self._writer,

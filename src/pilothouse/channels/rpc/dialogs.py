@@ -19,7 +19,7 @@ from pilothouse.channels.rpc.notifications import (
 from pilothouse.channels.rpc.params import UiCapabilities
 from pilothouse.channels.stdio_frames import FrameWriter
 from pilothouse.channels.stdio_server import ClientRequests, ReplyFailed
-from pilothouse.core.ask import Ask, Decision
+from pilothouse.core.ask import Ask, Decision, is_secret
 from pilothouse.core.ask_view import ask_lines, describe_offer, headline, rule_offered
 
 OTHER = "pilothouse.other"
@@ -85,7 +85,10 @@ async def _pick(dialogs: Dialogs, able: UiCapabilities, ask: Ask, run_id: str) -
 async def _prompt(dialogs: Dialogs, able: UiCapabilities, ask: Ask, run_id: str) -> Decision | None:
     if not able.supports_prompt:
         return None
-    params = UiPromptParams(headline(ask), ask_message(ask) or ask.title, run_id, multiline=True)
+    secret = is_secret(ask)
+    params = UiPromptParams(
+        headline(ask), ask_message(ask) or ask.title, run_id, multiline=not secret, secret=secret
+    )
     told = await dialogs.ask("ui.prompt.request", params, UiPromptResult)
     value = (told.value or "").strip()
     return Decision("answer", text=value) if value else Decision("deny")

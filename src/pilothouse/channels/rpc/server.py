@@ -112,6 +112,7 @@ class RpcServer:
             async with anyio.create_task_group() as tasks:
                 self._client = Connection(self._setup, self._host, desk, self._writer, tasks)
                 tasks.start_soon(self._client.runs.watch)
+                tasks.start_soon(self._client.asks.watch)
                 tasks.start_soon(self._send_notices)
                 serve, hear = partial(self._serve, self._client), partial(self._hear, self._client)
                 server = StdioServer(
