@@ -13,6 +13,7 @@ from typing import Any, Generic, Literal, TypeVar
 
 import anyio
 import anyio.abc
+import msgspec
 from msgspec import Struct
 
 from pilothouse.channels.session_feed import RETRY_S, SessionFeed, query_desk
@@ -23,6 +24,7 @@ from pilothouse.core.engine import Blobs
 from pilothouse.core.errors import PilothouseError, StoreUnavailable
 from pilothouse.core.ids import AskId, ChannelId, MessageId
 from pilothouse.core.message import Attachment, Author, InboundMessage, MessageDeleted
+from pilothouse.core.queue import QueueRow
 
 T = TypeVar("T")
 
@@ -102,6 +104,13 @@ class ClientRuns(Generic[T]):
             self.own.add(receipt.message_id)
             self.waiting[receipt.message_id] = Waiting(feed, native_id, receipt.text)
         return receipt
+
+    def adopt(self, feed: SessionFeed[T], row: QueueRow) -> None:
+        """Wait for a run of an earlier connection that is still queued. It can be cancelled, and its end is told."""
+        message = msgspec.json.decode(row.body, type=InboundMessage) if row.kind == "chat" else None
+        if message is not None and message.alone and row.id not in self.active:
+            self.active[row.id] = feed
+            self.waiting[row.id] = Waiting(feed, message.native_id)
 
     def forget(self, run_id: str) -> None:
         """The run has ended."""

@@ -69,3 +69,29 @@ def test_an_ask_that_was_raised_before_a_replay_is_shown_after_it(tmp_path: Path
         client.call("session.history", session_id=run["session_id"])
         assert client.end_of(run["run_id"]) == "completed"
         assert client.contents(run["run_id"], "final") == ["Done."]
+
+
+@pytest.mark.parametrize("is_begun", [False, True], ids=["withdrawn", "begun"])
+def test_a_queued_run_of_an_earlier_connection_can_be_cancelled_and_its_end_is_told(
+    is_begun: bool, tmp_path: Path
+) -> None:
+    write_home(tmp_path, gateway="max_turns_at_once = 1")
+    with Client(tmp_path) as holder:  # it holds the engines, because it is the first one
+        holder.initialize()
+        before = holder.start("wait")
+        holder.until(lambda frame: frame.get("method") == "agent.event")
+        with Client(tmp_path) as killed:
+            killed.initialize()
+            run = killed.start("hello")
+            killed.kill()
+        with Client(tmp_path) as again:
+            again.initialize()
+            told = again.call("session.history", session_id=run["session_id"])["result"]
+            assert told["run_states"] == [{"run_id": run["run_id"], "status": "running"}]
+            if is_begun:
+                holder.call("run.cancel", run_id=before["run_id"])
+                assert again.end_of(run["run_id"]) == "completed"
+                assert [seq for seq, _ in again.events(run["run_id"])] == [-1, 0, 1]
+            else:
+                assert "result" in again.call("run.cancel", run_id=run["run_id"])
+                assert again.end_of(run["run_id"]) == "cancelled"

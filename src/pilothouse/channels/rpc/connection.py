@@ -180,7 +180,7 @@ class Connection:
 
     async def announce(self, feed: Feed, run: Run[RunTranslator]) -> None:
         self.runs.waiting.pop(run.id, None)
-        if run.id not in self.runs.active:
+        if run.id not in self.runs.own:
             self.runs.active[run.id] = feed
             await self.status(feed, run.id, "running")
             await self.event(feed, run.id, -1, HiddenUserMessage(run.said))

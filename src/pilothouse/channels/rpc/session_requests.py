@@ -78,10 +78,12 @@ async def _replay(
     await client.writer.notify_all("agent.event", told)
     states = [RunState(run.id, run.state.status, run.state.message) for run, _ in past]
     known = {state.run_id for state in states}
-    queued = [row.id for row in await feed.query("queue", conversation=feed.conversation)]
-    states += [RunState(id, "running") for id in queued if id not in known]
+    queued = [row for row in await feed.query("queue", conversation=feed.conversation) if row.id not in known]
+    states += [RunState(row.id, "running") for row in queued]
     cut = bool(omitted) or total > len(kept)
     await respond(SessionHistoryResult(len(past), len(kept), cut, tuple(states)))
+    for row in queued:
+        client.runs.adopt(feed, row)
     for run, _ in past:
         if not run.state.ended:
             client.runs.active[run.id] = feed
