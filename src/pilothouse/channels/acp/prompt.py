@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from urllib.parse import unquote, urlsplit
+
 from pilothouse.channels.acp.wire import (
     AudioBlock,
     ContentBlock,
@@ -15,6 +18,7 @@ from pilothouse.channels.stdio_server import INVALID_PARAMS, RequestError
 from pilothouse.core.engine import Blobs
 from pilothouse.core.message import Attachment
 
+LINES = re.compile(r"L(\d+)(?:[-:]L?(\d+))?")
 NO_AUDIO = "Audio is not supported. Send text or images."
 
 
@@ -41,9 +45,24 @@ async def read_prompt(blobs: Blobs, blocks: tuple[ContentBlock, ...]) -> Said:
 def _resource_text(block: ResourceLink | ResourceBlock) -> str:
     """Name a file by its path where it is on this machine; put the text of an embedded one below its name."""
     if isinstance(block, ResourceLink):
-        return f"[{block.name or 'file'}]({block.uri.removeprefix('file://')})"
+        return f"[{block.name or 'file'}]({_place_of(block.uri)})"
     found = block.resource
-    path = found.uri.removeprefix("file://")
+    path = _place_of(found.uri)
     if found.text is None:
         return f"[file]({path})"
     return f'<context ref="{path}">\n{found.text}\n</context>'
+
+
+def _place_of(uri: str) -> str:
+    """Return the path of a file on this machine, with its lines in words; any other address as it is."""
+    try:
+        parts = urlsplit(uri)
+    except ValueError:
+        return uri
+    if parts.scheme != "file" or parts.netloc not in ("", "localhost"):
+        return uri
+    path, lines = unquote(parts.path), LINES.fullmatch(parts.fragment)
+    if lines is None:
+        return f"{path}#{parts.fragment}" if parts.fragment else path
+    first, last = lines.groups()
+    return f"{path}, lines {first} to {last}" if last else f"{path}, line {first}"
