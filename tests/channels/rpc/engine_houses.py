@@ -1,7 +1,8 @@
 """Homes of `pilothouse rpc` with different engines behind it, which do the same at the same words:
 
-"approve" says something, asks to run a command, and ends with "Done."; "wait" asks to run a long command; anything else is
-answered at once. The models refuse a request that holds a call without its result.
+"approve" says something, asks to run a command, and ends with "Done."; "wait" runs a long command; "colour" asks a
+question with options, where the engine has such; anything else is answered at once. The models refuse a request that holds
+a call without its result.
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ steps = [
   { ask = "Make it?", payload = { tool = "Bash", input = { command = "touch made" } }, on_allow = [
     { tool = "command", title = "touch made" }, { say = "Done." } ], on_deny = [ { say = "Done." } ] },
 ]
+[[turn]]
+match = "colour"
+steps = [ { say = "Let me look." }, { ask = "Which colour?", kind = "question", options = ["Red", "Blue"] }, { say = "Done." } ]
 [[turn]]
 match = "wait"
 steps = [ { tool = "command", title = "sleep", for_s = 600 } ]
@@ -66,6 +70,14 @@ def _configure(home: Path, engine: str, section: str) -> None:
     (home / "config.toml").write_text(text)
 
 
+QUESTION = {
+    "question": "Which colour?",
+    "header": "Colour",
+    "multiSelect": False,
+    "options": [{"label": "Red", "description": "warm"}, {"label": "Blue", "description": "cold"}],
+}
+
+
 def _command(prompt: str) -> str:
     return {"approve": "touch made", "wait": "sleep 600"}.get(
         prompt.split(maxsplit=1)[0] if prompt else "", ""
@@ -85,12 +97,14 @@ def _native(request: native_model.Request) -> native_model.Reply:
 def _claude(request: claude_api.Request) -> claude_api.Reply:
     if dangling(request.body["messages"]):
         return claude_api.refuse(400, message="a call has no result")
-    command = "" if request.tool_results else _command(request.prompt)
-    if not request.is_main or not command:
+    if not request.is_main or request.tool_results:
         return claude_api.say("Done.")
-    return claude_api.Reply(
-        [{"text": "Let me look."}, claude_api.use("Bash", command=command, description="d")]
-    )
+    command, call = _command(request.prompt), None
+    if command:
+        call = claude_api.use("Bash", command=command, description="d")
+    elif request.prompt.startswith("colour"):
+        call = claude_api.use("AskUserQuestion", questions=[QUESTION])
+    return claude_api.Reply([{"text": "Let me look."}, call]) if call else claude_api.say("Done.")
 
 
 def dangling(messages: list[dict[str, Any]]) -> set[str]:

@@ -10,6 +10,7 @@ from typing import cast
 
 import pytest
 from tests.channels.rpc.client_rig import Client, write_home
+from tests.channels.rpc.rules import rule
 from tests.channels.stdio_rig import Frame
 from tests.dists import SRC
 from tests.forked import Forked
@@ -41,6 +42,7 @@ def picks(client: Client) -> list[Frame]:
     return [frame for frame in client.frames if frame.get("method") == PICK]
 
 
+@rule("R29")
 def test_a_choice_that_does_not_exist_shows_the_question_again(tmp_path: Path) -> None:
     write_home(tmp_path)
     with Client(tmp_path) as client:
@@ -62,6 +64,7 @@ BUDGET = "[budget]\nall_usd = 1.0\n"
 COSTLY = '[[turn]]\nsteps = [ { usage = { cost_usd = 5.0 } }, { say = "hi" } ]\n'
 
 
+@rule("R29")
 @pytest.mark.parametrize(("verdict", "end"), [("deny", "error"), ("allow", "completed")])
 def test_an_ask_of_pilothouse_that_is_answered_elsewhere_is_closed(
     verdict: str, end: str, tmp_path: Path
@@ -83,6 +86,7 @@ def test_an_ask_of_pilothouse_that_is_answered_elsewhere_is_closed(
         assert closed == [asked["id"]]
 
 
+@rule("R30")
 @pytest.mark.anyio
 async def test_a_secret_is_asked_for_as_one_and_other_texts_are_not() -> None:
     asked: list[UiPromptParams] = []

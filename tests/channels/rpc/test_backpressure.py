@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from tests.channels.rpc.client_rig import Client, write_home
+from tests.channels.rpc.rules import rule
 
 MB = 1024 * 1024
 OUTPUT = 9_000
@@ -31,9 +32,10 @@ def memory(pid: int) -> int:
     return int(status.split("VmRSS:")[1].split()[0]) * 1024
 
 
+@rule("R17")
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads the memory of a process in /proc")
 def test_a_client_that_stops_reading_loses_nothing_and_costs_no_memory(tmp_path: Path) -> None:
-    """R17. The run is written by another process, so that only the client's own server is measured."""
+    """The run is written by another process, so that only the client's own server is measured."""
     tool = f'{{ tool = "read", title = "t", output = "{"x" * OUTPUT}" }}'
     steps = ", ".join([tool] * TOOLS)
     write_home(

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 from tests.channels.rpc.client_rig import LONG_SCRIPT, Client, wait_for_row, write_home
+from tests.channels.rpc.rules import rule
 
 CONFIRM = "ui.confirm.request"
 
 
+@rule("R27")
 def test_a_client_without_confirms_leaves_the_asks_of_a_followed_run_to_others(tmp_path: Path) -> None:
     write_home(tmp_path)
     with Client(tmp_path) as owner, Client(tmp_path) as follower:
@@ -28,6 +30,7 @@ def test_a_client_without_confirms_leaves_the_asks_of_a_followed_run_to_others(t
         assert owner.contents(run["run_id"], "final") == ["Done."]
 
 
+@rule("R27")
 def test_a_follower_that_leaves_with_cancel_stops_only_its_own_runs(tmp_path: Path) -> None:
     write_home(tmp_path)
     with Client(tmp_path) as owner:
@@ -43,6 +46,7 @@ def test_a_follower_that_leaves_with_cancel_stops_only_its_own_runs(tmp_path: Pa
         assert owner.end_of(run["run_id"]) == "completed"
 
 
+@rule("R28")
 @pytest.mark.parametrize("max_runs", [20, 0])
 def test_a_run_that_ended_before_a_replay_ends_for_its_client_too(max_runs: int, tmp_path: Path) -> None:
     write_home(tmp_path, LONG_SCRIPT)
@@ -59,6 +63,7 @@ def test_a_run_that_ended_before_a_replay_ends_for_its_client_too(max_runs: int,
         assert len(ends) == 2
 
 
+@rule("R28")
 def test_an_ask_that_was_raised_before_a_replay_is_shown_after_it(tmp_path: Path) -> None:
     write_home(tmp_path, LONG_SCRIPT)
     with Client(tmp_path) as client:
@@ -71,6 +76,7 @@ def test_an_ask_that_was_raised_before_a_replay_is_shown_after_it(tmp_path: Path
         assert client.contents(run["run_id"], "final") == ["Done."]
 
 
+@rule("R12")
 @pytest.mark.parametrize("is_begun", [False, True], ids=["withdrawn", "begun"])
 def test_a_queued_run_of_an_earlier_connection_can_be_cancelled_and_its_end_is_told(
     is_begun: bool, tmp_path: Path

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from tests.channels.rpc.client_rig import Client
 from tests.channels.rpc.engine_houses import House, open_house
+from tests.channels.rpc.rules import rule
 
 CONFIRM = "ui.confirm.request"
 MODE = ("--approval-mode", "minimal")
@@ -21,8 +22,8 @@ def house(tmp_path: Path) -> Iterator[House]:
         yield house
 
 
+@rule("R21")
 def test_a_tool_is_called_by_the_rules_of_the_folder_and_no_model_is_asked(house: House) -> None:
-    """R21."""
     work = house.home / "work"
     (work / "notes.txt").write_text("one\ntwo\n")
     with (house.home / "config.toml").open("a") as config:
@@ -61,8 +62,9 @@ def test_a_tool_is_called_by_the_rules_of_the_folder_and_no_model_is_asked(house
     assert house.model is not None and house.model.requests == []
 
 
+@rule("R21", "R23")
 def test_a_tool_of_a_session_is_not_in_what_its_model_reads(house: House) -> None:
-    """R21 and R23: the call sees the session's folder, and a busy session is refused."""
+    """The call sees the session's folder, and a busy session is refused."""
     with Client(house.home, *MODE, PILOTHOUSE_DIAGNOSTICS="1", **house.environ) as client:
         client.initialize()
         client.answers[CONFIRM] = {"ok": True}
@@ -93,8 +95,8 @@ def test_a_tool_of_a_session_is_not_in_what_its_model_reads(house: House) -> Non
     assert "unheard" not in json.dumps(house.model.requests[-1].messages)
 
 
+@rule("R22")
 def test_a_logout_removes_kept_keys_after_a_confirm(house: House) -> None:
-    """R22."""
     with Client(house.home, *MODE, **house.environ) as client:
         client.initialize(supports_confirm=False)
         assert client.call("auth.logout")["error"]["code"] == -32000
