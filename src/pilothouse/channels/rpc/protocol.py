@@ -75,7 +75,7 @@ ERRORS: dict[int, str] = {
     METHOD_NOT_FOUND: "There is no such method.",
     INVALID_PARAMS: "The parameters have the wrong shape; the message names the field.",
     INTERNAL: "The request failed; the message says why.",
-    BUSY: "The session has a run that has not ended.",
+    BUSY: "The session has a run that has not ended, or 64 requests of the client wait for their answer.",
     RUN_NOT_FOUND: "No run with this id is active.",
     USER_CANCELLED: "The person said no to the request, or cancelled it.",
     SESSION_NOT_FOUND: "There is no such session.",
