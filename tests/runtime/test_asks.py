@@ -182,6 +182,9 @@ async def test_a_secret_reaches_the_engine_and_is_kept_and_shown_nowhere_else(tm
     assert row is not None and row.decision is not None and row.decision.text == ""
     assert "sk-hush" not in f"{receipt.text} {said} {trail}"
     assert any("Answered by Person: a secret" in line for line in said)
+    files = {path.name: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    assert any(b"Which key?" in content for content in files.values()), "the files of the database"
+    assert [name for name, content in files.items() if b"sk-hush" in content] == []
 
 
 async def test_words_answer_the_question_that_they_reply_to_and_not_an_older_one(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from pilothouse.core.ask import AskRow, Decision
+from pilothouse.core.ask import AskRow, Decision, is_secret
 from pilothouse.core.channel import Receipt
 from pilothouse.core.conversation import Conversation
 from pilothouse.core.ids import ConversationId, IdMaker, MessageId
@@ -143,6 +143,9 @@ class Accept:
         if not taken.answered.accepted:
             return ""
         self.wake = taken.wake
+        if is_secret(ask):
+            emptied = msgspec.structs.replace(self._message, text="", file_text="", pieces=())
+            tx.inbox.rewrite(id, msgspec.json.encode(emptied))
         tx.inbox.claim([id])
         tx.inbox.done(id, self._at, f"answered {ask.id}")
         return GOT_IT if ask.kind == "question" else f"{taken.answered.text}."

@@ -165,11 +165,13 @@ def _take_away(path: Path, rights: int) -> None:
 
 
 def make_durable(db: sqlite3.Connection, path: Path) -> None:
-    """Set WAL, so that readers never wait, and FULL, so that a commit survives a power cut."""
+    """Set WAL, so that readers never wait, and FULL, so that a commit survives a power cut. What is deleted or replaced, such
+    as an API key that was typed into a chat, is overwritten."""
     mode = db.execute("PRAGMA journal_mode = WAL").fetchone()[0]
     if mode != "wal":
         raise StoreError(f"{path} cannot use a write-ahead log here (mode {mode}); move it to a local disk")
     db.execute("PRAGMA synchronous = FULL")
+    db.execute("PRAGMA secure_delete = ON")
     db.execute("PRAGMA foreign_keys = ON")
     db.execute("PRAGMA temp_store = MEMORY")
     db.execute("PRAGMA cache_size = -32000")
