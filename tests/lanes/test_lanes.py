@@ -23,7 +23,7 @@ from tests.lanes.repository import git, make_repository
 
 from pilothouse.lanes.lane import Lane, LaneError, slug_of
 from pilothouse.lanes.operations import Lanes, NewLane
-from pilothouse.lanes.programs import end_session, is_running
+from pilothouse.lanes.programs import end_session, is_running, run
 
 pytestmark = [
     pytest.mark.anyio,
@@ -159,6 +159,54 @@ async def test_a_failure_leaves_nothing(lanes: Lanes, repository: Path) -> None:
     assert await lanes.all() == []
     assert git(repository, "branch", "--list", "lane/*") == ""
     assert len(git(repository, "worktree", "list").splitlines()) == 1
+
+
+async def test_a_checkout_that_was_cut_is_taken_back_with_its_branch(lanes: Lanes, repository: Path) -> None:
+    lane = await lanes.add(wish(repository))
+    kept = repository / ".git" / "worktrees" / Path(lane.worktree).name
+    (kept / "locked").write_text("initializing")  # as git leaves it if it is killed during the checkout
+    await lanes.drop(lane)
+    assert not Path(lane.worktree).exists()
+    assert git(repository, "branch", "--list", "lane/*") == ""
+    assert await lanes.all() == []
+
+
+async def test_a_lane_that_cannot_be_taken_back_stays_in_the_list(lanes: Lanes, repository: Path) -> None:
+    lane = await lanes.add(wish(repository))
+    shutil.rmtree(repository)
+    await lanes.drop(lane)
+    (found,) = await lanes.all()
+    assert found.state == "error" and "Remove the folder" in found.error
+    shutil.rmtree(lane.worktree)
+    await lanes.close(lane.id)
+    assert await lanes.all() == []
+
+
+async def test_a_program_that_takes_too_long_is_named_with_its_limit() -> None:
+    with pytest.raises(LaneError, match=r"`sh -c` did not end within 0.01 s"):
+        await run(["sh", "-c", "kill -STOP $$"], within_s=0.01)
+
+
+async def test_no_setting_is_on_a_command_line_and_a_chat_finds_its_files(
+    lanes: Lanes, repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = f"hidden-{os.getpid()}"
+    monkeypatch.setenv("PILOTHOUSE__CHANNELS__TELEGRAM__TOKEN", secret)
+    monkeypatch.setenv("PILOTHOUSE_TOOLS_SECRET", secret)
+    monkeypatch.setenv("PILOTHOUSE_HOME", "/the/home")
+    tell = 'printf %s "$PILOTHOUSE_HOME" > seed; while ! [ -e end ]; do sleep 0.05; done'
+    lane = await lanes.create(wish(repository), lambda folder, seed: ["sh", "-c", tell])
+    assert await until(Path(lane.worktree, "seed")) == "/the/home"
+    lines = [read_command_line(entry) for entry in Path("/proc").glob("[0-9]*/cmdline")]
+    assert any(lane.session in line for line in lines)
+    assert [line for line in lines if secret in line] == []
+
+
+def read_command_line(path: Path) -> str:
+    try:
+        return path.read_bytes().decode(errors="replace")
+    except OSError:  # it has ended
+        return ""
 
 
 async def test_bad_wishes_say_what_is_wrong(lanes: Lanes, repository: Path, tmp_path: Path) -> None:

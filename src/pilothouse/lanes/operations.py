@@ -29,7 +29,7 @@ from pilothouse.lanes.programs import (
 
 SEED_BYTES = 100_000
 TMUX, CHAT = BACKENDS = ("tmux", "chat")
-CUT = "Pilothouse ended while it was created. Close it."
+CUT = "Not ready after two minutes: Pilothouse ended while it was created, or the checkout is large. Wait, or close it."
 UNSUPPORTED = (
     "The backend {backend!r} is not supported. Supported: tmux, and chat in a chat: /lanes create TASK."
 )
@@ -64,7 +64,7 @@ class Lanes:
         self._is_busy = is_busy
 
     async def create(self, wish: NewLane, chat: MakeChat) -> Lane:
-        """Make the worktree and start the chat in it. Raises `LaneError`, and then nothing is left."""
+        """Make the worktree and start the chat in it. Raises `LaneError` once it was taken back."""
         if wish.backend != TMUX:
             raise LaneError(UNSUPPORTED.format(backend=wish.backend))
         lane = await self.add(wish)
@@ -76,7 +76,7 @@ class Lanes:
         return self._move(lane, "running")
 
     async def add(self, wish: NewLane) -> Lane:
-        """Make the worktree. The lane is written down first. Raises `LaneError`, and then nothing is left."""
+        """Make the worktree. The lane is written down first. Raises `LaneError` once it was taken back."""
         _check(wish)
         if wish.backend == TMUX:
             await check_tmux()
@@ -97,9 +97,12 @@ class Lanes:
         return self._move(replace(lane, conversation=conversation), "running")
 
     async def drop(self, lane: Lane) -> None:
-        """Take a new lane back, with its branch."""
-        with suppress(LaneError):
+        """Take a new lane back, with its branch. If its folder cannot be removed, it stays in the list."""
+        try:
             await remove_worktree(lane.repository, lane.worktree, force=True)
+        except LaneError as error:
+            self._move(lane, "error", str(error))
+            return
         with suppress(LaneError):
             await remove_branch(lane.repository, lane.branch)
         self._kept.remove(lane)

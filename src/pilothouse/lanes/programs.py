@@ -15,6 +15,11 @@ import anyio
 from pilothouse.lanes.lane import LaneError
 from pilothouse.processes.git import git_problem, safe_git
 
+WITHIN_S = 30.0
+FILES_WITHIN_S = 3600.0
+"""For what reads, writes or removes every file of a repository."""
+WORDS = 500
+
 
 async def find_repository(folder: str) -> str:
     """Return the top folder of the repository around `folder`. Raises `LaneError` if a worktree cannot be made of it."""
@@ -34,20 +39,28 @@ async def add_worktree(repository: str, path: str, branch: str, base: str) -> No
         known = await _git(repository, "rev-list", "--all", "--max-count=1")
         why = f"has no commit {base!r}" if known else "has no commits yet; make the first one"
         raise LaneError(f"The repository {repository} {why}.") from None
-    await _git(repository, "worktree", "add", "-b", branch, "--", path, base)
+    await _git(repository, "worktree", "add", "-b", branch, "--", path, base, within_s=FILES_WITHIN_S)
 
 
 async def is_dirty(path: str) -> bool:
     """Tell whether files were changed or added and not committed. A folder that is gone has none."""
-    return await anyio.Path(path).is_dir() and bool(await _git(path, "status", "--porcelain"))
+    return await anyio.Path(path).is_dir() and bool(
+        await _git(path, "status", "--porcelain", within_s=FILES_WITHIN_S)
+    )
 
 
 async def remove_worktree(repository: str, path: str, *, force: bool) -> None:
-    """Remove the folder; its branch stays. A folder that is gone is forgotten."""
+    """Remove the folder; its branch stays. A folder that is gone is forgotten.
+
+    `-f` twice also removes a locked one: git locks a worktree until its checkout has ended."""
+    exists = await anyio.Path(path).is_dir()
     if not await anyio.Path(repository).is_dir():
-        raise LaneError(f"The repository {repository} is gone. Remove the folder {path} yourself.")
-    if await anyio.Path(path).is_dir():
-        await _git(repository, "worktree", "remove", *(["--force"] if force else []), "--", path)
+        if exists:
+            raise LaneError(f"The repository {repository} is gone. Remove the folder {path} yourself.")
+        return
+    if exists:
+        forced = ["-f", "-f"] if force else []
+        await _git(repository, "worktree", "remove", *forced, "--", path, within_s=FILES_WITHIN_S)
     await _git(repository, "worktree", "prune")
 
 
@@ -55,8 +68,9 @@ async def remove_branch(repository: str, branch: str) -> None:
     await _git(repository, "branch", "-D", "--", branch)
 
 
-async def _git(folder: str, *words: str) -> str:
-    return await run(["git", *words], cwd=folder, env=safe_git(os.environ, trusted=False))
+async def _git(folder: str, *words: str, within_s: float = WITHIN_S) -> str:
+    environment = safe_git(os.environ, trusted=False)
+    return await run(["git", *words], cwd=folder, env=environment, within_s=within_s)
 
 
 PASSED = (
@@ -68,8 +82,11 @@ PASSED = (
     "XDG_DATA_HOME",
     "XDG_STATE_HOME",
     "XDG_CACHE_HOME",
+    "PILOTHOUSE_HOME",
+    "PILOTHOUSE_CONFIG",
 )
-"""Also passed: every `PILOTHOUSE_…`. A tmux server that runs already has the environment of whoever started it."""
+"""The variables that say where things are. They are words of a command line, which every user can read, so no setting is
+among them. Every other variable is that of the tmux server: the environment of the process that started it."""
 
 
 async def check_tmux() -> None:
@@ -77,10 +94,7 @@ async def check_tmux() -> None:
 
 
 async def start_session(name: str, folder: str, argv: Sequence[str]) -> None:
-    passed = {
-        key: value for key, value in os.environ.items() if key in PASSED or key.startswith("PILOTHOUSE_")
-    }
-    variables = [word for key, value in passed.items() for word in ("-e", f"{key}={value}")]
+    variables = [word for key in PASSED if key in os.environ for word in ("-e", f"{key}={os.environ[key]}")]
     await run(["tmux", "new-session", "-d", "-s", name, "-c", folder, *variables, "--", *argv])
 
 
@@ -97,24 +111,26 @@ async def end_session(name: str) -> None:
         await run(["tmux", "kill-session", "-t", f"={name}"])
 
 
-WITHIN_S = 30.0
-WORDS = 500
-
-
-async def run(argv: Sequence[str], *, cwd: str | None = None, env: Mapping[str, str] | None = None) -> str:
+async def run(
+    argv: Sequence[str],
+    *,
+    cwd: str | None = None,
+    env: Mapping[str, str] | None = None,
+    within_s: float = WITHIN_S,
+) -> str:
     """Return what the command printed. Raises `LaneError` with its own words if it fails."""
     name = " ".join(argv[:2])
     try:
-        with anyio.fail_after(WITHIN_S):
+        with anyio.fail_after(within_s):
             done = await anyio.run_process(
                 argv, stdin=DEVNULL, stdout=PIPE, stderr=PIPE, check=False, cwd=cwd, env=env or os.environ
             )
     except FileNotFoundError:
         raise LaneError(f"{argv[0]} was not found. Install it: a lane needs git and tmux.") from None
+    except TimeoutError:  # an `OSError` too
+        raise LaneError(f"`{name}` did not end within {within_s:g} s.") from None
     except OSError as error:
         raise LaneError(f"`{name}` could not be started: {error}") from error
-    except TimeoutError:
-        raise LaneError(f"`{name}` did not end within {WITHIN_S:g} s.") from None
     if done.returncode:
         words = done.stderr.decode(errors="replace").strip()[-WORDS:] or f"exit code {done.returncode}"
         raise LaneError(f"`{name}` failed: {words}")
