@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import msgspec
 import pytest
 from tests.lanes.repository import git, make_repository
 from tests.runtime.puppet import PuppetEngine, Strings, until_interrupted
@@ -16,9 +17,11 @@ from pilothouse.channels.memory import PERSON, MemoryChannel
 from pilothouse.core.channel import Receipt
 from pilothouse.core.errors import Rejected
 from pilothouse.core.ids import ConversationId
+from pilothouse.core.lane import LaneDesk
 from pilothouse.core.message import Address, Author
 from pilothouse.core.people import People
 from pilothouse.runtime.outbox import content_of
+from pilothouse.runtime.ports import OUTBOX
 
 pytestmark = pytest.mark.anyio
 PEOPLE = People({PERSON.id: "owner", MEMBER.id: "member"})
@@ -35,7 +38,7 @@ async def open_lanes(
     async with open_rig(
         folder, engine, channel, default_workspace=repository, people=PEOPLE, threads=threads
     ) as rig:
-        rig.ports.lanes = LaneHost(folder / "data", rig.store.read)
+        rig.ports.lanes = LaneHost(folder / "data", rig.store.read, rig.store.write)
         yield rig
 
 
@@ -89,6 +92,47 @@ async def test_only_the_word_force_closes_a_lane_that_runs_or_is_dirty_and_its_t
         assert conversation is not None and conversation.workspace is None
 
 
+async def test_a_thread_works_in_its_parents_folder_also_when_its_lane_was_closed_elsewhere(
+    tmp_path: Path,
+) -> None:
+    async with open_lanes(tmp_path) as rig:
+        for number, close in enumerate((close_by_tool, collect_by_tool), 1):
+            await reply(rig, f"/lanes create Work {number}")
+            (lane,) = await rig.ports.lanes.all()
+            place = ConversationId(lane.conversation)
+            await rig.until_ended(1, place)
+            await close(rig.ports.lanes, lane.id)
+            assert not Path(lane.worktree).exists() and not await rig.ports.lanes.all()
+            rig.ports.signals.poke(OUTBOX)  # as the turn does that has the tool
+            await rig.until_said(f"Lane {lane.id} is closed.")
+            await rig.channel.say("go on", "group", thread=thread_of(lane.conversation), private=False)
+            await rig.until_ended(2, place)
+            assert rig.engine.briefs[-1].workspace == str(tmp_path / "repo")
+
+
+async def close_by_tool(lanes: LaneDesk, id: str) -> None:
+    await lanes.close(id)
+
+
+async def collect_by_tool(lanes: LaneDesk, id: str) -> None:
+    assert [lane.id for lane in await lanes.collect(0)] == [id]
+
+
+async def test_a_thread_that_was_bound_elsewhere_stays_there(tmp_path: Path) -> None:
+    async with open_lanes(tmp_path) as rig:
+        await reply(rig, "/lanes create Work")
+        (lane,) = await rig.ports.lanes.all()
+        place = ConversationId(lane.conversation)
+        await rig.until_ended(1, place)
+        thread = await rig.store.read(lambda tx: tx.conversations.get(place))
+        assert thread is not None
+        elsewhere = msgspec.structs.replace(thread, workspace="/elsewhere")
+        await rig.store.write(lambda tx: tx.conversations.save(elsewhere))
+        await rig.ports.lanes.close(lane.id)
+        rig.ports.signals.poke(OUTBOX)
+        assert await rig.store.read(lambda tx: tx.conversations.get(place)) == elsewhere
+
+
 def thread_of(conversation: str) -> str:
     return conversation.rpartition("#")[2]
 
@@ -119,7 +163,7 @@ async def test_a_folder_without_a_repository_is_a_clear_error(tmp_path: Path) ->
     empty = tmp_path / "empty"
     empty.mkdir()
     async with open_rig(tmp_path, PuppetEngine(play), default_workspace=str(empty)) as rig:
-        rig.ports.lanes = LaneHost(tmp_path / "data", rig.store.read)
+        rig.ports.lanes = LaneHost(tmp_path / "data", rig.store.read, rig.store.write)
         assert "is in no git repository" in await reply(rig, "/lanes create Work")
         git(empty, "init", "-q")
         assert "has no commits yet" in await reply(rig, "/lanes create Work")

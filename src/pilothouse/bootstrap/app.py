@@ -70,7 +70,7 @@ class App:
         self.trail = Trail()
         self.policy = make_policy(store, holder)
         self.jails = make_jails(holder, log)
-        self.lanes = LaneHost(holder.loaded.paths.data_dir, store.read)
+        self.lanes = LaneHost(holder.loaded.paths.data_dir, store.read, store.write)
         self.mcp = McpHost(lambda: holder.loaded, marker, log, jail=self.jails.open)
         self._statuses: dict[EngineId, EngineStatus] = {}
 

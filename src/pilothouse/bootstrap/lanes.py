@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -11,6 +12,8 @@ from pilothouse.core.ids import ConversationId
 from pilothouse.core.lane import Lane, NewLane
 from pilothouse.core.store import Tx
 from pilothouse.lanes.operations import Lanes
+from pilothouse.runtime.commands.lanes import leave_thread
+from pilothouse.runtime.ports import new_id
 
 DEFAULT_MODE = "minimal"
 
@@ -36,8 +39,16 @@ def chat_command(
 class LaneHost(Lanes):
     """Implements `LaneDesk`."""
 
-    def __init__(self, home: Path, read: Callable[[Callable[[Tx], bool]], Awaitable[bool]]) -> None:
-        super().__init__(home, is_busy=lambda id: read(partial(is_busy, conversation=id)))
+    def __init__(
+        self,
+        home: Path,
+        read: Callable[[Callable[[Tx], bool]], Awaitable[bool]],
+        write: Callable[[Callable[[Tx], None]], Awaitable[None]],
+    ) -> None:
+        async def leave(lane: Lane) -> None:
+            await write(partial(leave_thread, ids=new_id, lane=lane, at=time.time()))
+
+        super().__init__(home, is_busy=lambda id: read(partial(is_busy, conversation=id)), leave=leave)
 
     async def create_here(self, wish: NewLane) -> Lane:
         return await self.create(wish, partial(chat_command, engine=wish.engine, mode=wish.approval_mode))

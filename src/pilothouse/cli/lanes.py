@@ -16,7 +16,7 @@ from anyio import to_thread
 
 from pilothouse.bootstrap.terminal_text import say
 from pilothouse.cli.options import approval_mode_option, json_option
-from pilothouse.cli.store import read_store
+from pilothouse.cli.store import read_store, write_store
 from pilothouse.cli.table import ago, plain, print_json, print_table
 from pilothouse.core.policy import parse_mode
 
@@ -113,7 +113,10 @@ def _with(use: Callable[[Lanes], Coroutine[Any, Any, T]]) -> T:
     async def read(unit: Callable[[Tx], bool]) -> bool:
         return bool(await to_thread.run_sync(read_store, unit))
 
-    return anyio.run(use, LaneHost(find_paths(os.environ).data_dir, read))
+    async def write(unit: Callable[[Tx], None]) -> None:
+        await to_thread.run_sync(write_store, unit)
+
+    return anyio.run(use, LaneHost(find_paths(os.environ).data_dir, read, write))
 
 
 def _print(lanes: Sequence[Lane], as_json: bool) -> None:

@@ -44,8 +44,16 @@ IsBusy = Callable[[str], Awaitable[bool]]
 """Tells whether a turn runs or waits in a conversation."""
 
 
+Leave = Callable[[Lane], Awaitable[None]]
+"""Lets the conversation of a lane work elsewhere: the worktree is gone."""
+
+
 async def _never_busy(conversation: str) -> bool:
     return False
+
+
+async def _no_conversation(lane: Lane) -> None:
+    """Do nothing: there are only lanes in tmux."""
 
 
 class Lanes:
@@ -56,12 +64,13 @@ class Lanes:
         now: Callable[[], float] = time.time,
         new_id: Callable[[], str] = new_lane_id,
         is_busy: IsBusy = _never_busy,
+        leave: Leave = _no_conversation,
     ) -> None:
         """`home` is the data folder."""
         self._worktrees = home / "worktrees"
         self._kept = LaneFolder(home / "lanes")
         self._now, self._new_id = now, new_id
-        self._is_busy = is_busy
+        self._is_busy, self._leave = is_busy, leave
 
     async def create(self, wish: NewLane, chat: MakeChat) -> Lane:
         """Make the worktree and start the chat in it. Raises `LaneError` once it was taken back."""
@@ -125,6 +134,8 @@ class Lanes:
             await end_session(lane.session)
         if not keep_worktree:
             await remove_worktree(lane.repository, lane.worktree, force=force)
+            if lane.conversation:
+                await self._leave(lane)
         self._kept.remove(lane)
         return lane
 

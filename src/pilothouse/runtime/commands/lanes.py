@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from pilothouse.core.channel import CanOpenThread
-from pilothouse.core.ids import ConversationId
+from pilothouse.core.ids import ConversationId, IdMaker
 from pilothouse.core.lane import Lane, LaneError, NewLane
 from pilothouse.core.message import (
     Address,
@@ -19,6 +19,7 @@ from pilothouse.core.message import (
     clean_text,
     conversation_id,
 )
+from pilothouse.core.store import Tx
 from pilothouse.core.text import first_line
 from pilothouse.runtime.commands.call import CommandCall, LanesAnswer, NotDone, Reply, refusal
 from pilothouse.runtime.commands.files import NAME_CHARS, open_thread
@@ -37,6 +38,7 @@ OPENED = (
 IN_THREAD = "Lane {id} works in a thread of its own: {task}\nbranch: {branch}\nworktree: {enter}\n/lanes close {id} ends it."
 IN_TMUX = "Lane {id} works on {machine}: {task}\nbranch: {branch}\nlook at it: {attach}\nworktree: {enter}\n/lanes close {id} ends it."
 CLOSED = "Lane {id} is closed. Its commits are on the branch {branch}."
+LEFT = f"{CLOSED} This thread works in the folder of its parent again."
 TASK_CHARS = 60
 
 
@@ -86,7 +88,7 @@ def show_lanes(call: CommandCall) -> Reply:
     if isinstance(found, str):
         return NotDone(found)
     if found.closed is not None:
-        return _closed(call, found.closed)
+        return Reply(CLOSED.format(id=found.closed.id, branch=found.closed.branch))
     if found.made is not None:
         return _made(call, found.made, found.place)
     if not found.lanes:
@@ -122,12 +124,12 @@ def _made(call: CommandCall, lane: Lane, thread: Address | None) -> Reply:
     return Reply(IN_THREAD.format(id=lane.id, task=task, branch=lane.branch, enter=lane.enter_command))
 
 
-def _closed(call: CommandCall, lane: Lane) -> Reply:
-    """Tell the lane's thread, which works in its parent's folder from now on."""
-    text = CLOSED.format(id=lane.id, branch=lane.branch)
-    place = call.tx.conversations.get(ConversationId(lane.conversation)) if lane.conversation else None
-    if place is not None:
-        call.tx.conversations.save(msgspec.structs.replace(place, workspace=None, session_id=None))
-        if place.id != call.conversation.id:
-            say(call.tx, call.ids, place.id, Content(text), key=f"lane-closed:{lane.id}", at=call.at)
-    return Reply(text)
+def leave_thread(tx: Tx, ids: IdMaker, lane: Lane, at: float) -> None:
+    """The worktree is gone: its thread works in its parent's folder from now on, unless somebody bound it elsewhere."""
+    place = tx.conversations.get(ConversationId(lane.conversation))
+    if place is None:
+        return
+    if place.workspace == lane.worktree:
+        tx.conversations.save(msgspec.structs.replace(place, workspace=None, session_id=None))
+    text = LEFT.format(id=lane.id, branch=lane.branch)
+    say(tx, ids, place.id, Content(text), key=f"lane-closed:{lane.id}", at=at)
