@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 import anyio
-from tests.mcp_client.rig import Rig, program
+from tests.mcp_client.rig import LONG_S, Rig, program
 from tests.mcp_client.stdio_server import NAMES
 
 from pilothouse.core.engine import NODE_MARKER
@@ -78,6 +78,14 @@ async def test_prose_silence_and_a_missing_program_are_told_apart(tmp_path: Path
     assert "did not answer" in problems["silent"]
     assert str(tmp_path / "none") in problems["none"]
     assert refused.is_error and "cannot be used" in refused.text
+
+
+async def test_a_server_that_does_not_answer_is_waited_for_once(tmp_path: Path) -> None:
+    async with Rig(tmp_path, {"silent": program("silent")}).connections() as connections:
+        for within_s in (0.05, LONG_S, LONG_S):
+            with connections.lease(str(tmp_path), trusted=True, own={}) as tools, anyio.fail_after(30):
+                await tools.settle(within_s)
+                assert [one.state for one in tools.statuses()] == ["connecting"]
 
 
 async def test_a_changed_server_is_started_anew_and_leases_share_one_process(tmp_path: Path) -> None:

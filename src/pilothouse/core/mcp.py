@@ -202,7 +202,7 @@ class McpTools(Protocol):
         ...
 
     async def settle(self, within_s: float) -> None:
-        """Wait until no server is connecting, at most so long."""
+        """Wait until no server is connecting, at most so long; not again for one that was waited for in vain."""
         ...
 
     async def call(self, name: str, arguments: Mapping[str, Any], elicit: Elicit | None = None) -> McpResult:

@@ -57,6 +57,8 @@ class Connection:
         self.named = named
         self.state: McpState = "connecting"
         self.problem = ""
+        self.is_late = False
+        """Somebody waited for it in vain, and it was not ready since."""
         self.tools: Sequence[McpTool] = ()
         """Those of the last connection, until there is another."""
         self._open = open_streams
@@ -146,7 +148,7 @@ class Connection:
             async with client:
                 self.tools = await self._list(client)
                 limit.deadline = inf
-                self._client, self.state, self.problem = client, "ready", ""
+                self._client, self.state, self.problem, self.is_late = client, "ready", "", False
                 self._log("mcp.connected", server=self.named.id, tools=len(self.tools))
                 self._settled.set()
                 async with anyio.create_task_group() as tasks:

@@ -167,9 +167,12 @@ class _Leased:
         return [tool for one in ready for tool in one.tools]
 
     async def settle(self, within_s: float) -> None:
+        expected = [one for one in self._connections.values() if not one.is_late]
         with anyio.move_on_after(within_s):
-            for one in self._connections.values():
+            for one in expected:
                 await one.settle()
+        for one in expected:
+            one.is_late = one.state == "connecting"
 
     async def call(self, name: str, arguments: Mapping[str, Any], elicit: Elicit | None = None) -> McpResult:
         for connection in self._connections.values():

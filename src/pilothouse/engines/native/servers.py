@@ -16,7 +16,7 @@ from pilothouse.core.event import Notice
 from pilothouse.core.mcp import McpConnections, McpTools, OpenMcp, no_mcp
 
 SETTLE_S = 10.0
-"""A turn waits so long for servers that are connecting, then begins without them."""
+"""A turn waits so long for servers that are connecting, then begins without them. A late one is not waited for again."""
 UNUSABLE = "The MCP server {id} cannot be used: {problem}"
 SLOW = "The MCP server {id} is still connecting; this turn begins without its tools."
 
