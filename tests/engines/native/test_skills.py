@@ -1,9 +1,19 @@
-"""Skills that are accepted and refused as the reference validator does. The verdicts are those of skills-ref 0.1.1."""
+"""Skills that are accepted and refused as the reference validator does (the verdicts are those of skills-ref 0.1.1), and which
+of them a session has."""
 
 from __future__ import annotations
 
-import pytest
+from pathlib import Path
 
+import pytest
+from tests.engines.native.conftest import MakeRig
+from tests.engines.native.model import Call, Reply
+
+from pilothouse.core.engine import Brief
+from pilothouse.core.event import ToolFinished
+from pilothouse.core.ids import SessionId
+from pilothouse.engines.native.config import NativeConfig
+from pilothouse.engines.native.context import gather_instructions
 from pilothouse.engines.native.skills import Skill, parse_skill
 
 LONG = "l" * 65
@@ -38,3 +48,36 @@ def test_an_invalid_skill_is_refused_with_a_reason(name: str) -> None:
     problem = parse_skill(BAD[name], f"/x/{name}/SKILL.md")
     assert isinstance(problem, str)
     assert problem
+
+
+def write_skill(folder: Path, name: str) -> str:
+    path = folder.resolve() / ".agents/skills" / name / "SKILL.md"
+    path.parent.mkdir(parents=True)
+    path.write_text(f"---\nname: {name}\ndescription: x\n---\nBody")
+    return str(path)
+
+
+@pytest.mark.anyio
+async def test_a_rule_about_a_skill_holds_for_its_path_too(make_rig: MakeRig, tmp_path: Path) -> None:
+    paths = {name: write_skill(tmp_path / "workspace", name) for name in ("deploy", "good")}
+    calls = [Call("skill_load", {"name": word}) for name, path in paths.items() for word in (name, path)]
+    replies = [*(Reply(calls=[call]) for call in calls), Reply("Done.")]
+    rig = make_rig(*replies, rules=["deny skill deploy", "allow skill *"])
+    events = await rig.turn(trusted=True)
+    ended = [(event.ok, event.denied) for event in events if isinstance(event, ToolFinished)]
+    assert ended == [(False, "matches the rule `deny skill deploy`")] * 2 + [(True, "")] * 2
+
+
+def test_skills_of_a_trusted_folder_count_and_those_above_it_do_not(tmp_path: Path) -> None:
+    home, app = tmp_path / "home", tmp_path / "repo" / "app"
+    for name, folder in (("own", home), ("above", app.parent), ("here", app)):
+        write_skill(folder, name)
+    (app.parent / ".git").mkdir()
+
+    def names(*, trusted: bool) -> list[str]:
+        brief = Brief(SessionId("one"), str(app), trusted=trusted)
+        told = gather_instructions(NativeConfig(), brief, "", {"HOME": str(home)})
+        return [skill.name for skill in told.skills]
+
+    assert names(trusted=True) == ["here", "own"]
+    assert names(trusted=False) == ["own"]

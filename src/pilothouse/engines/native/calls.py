@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from msgspec.structs import replace
+
 from pilothouse.core.call import Call
+from pilothouse.engines.native.skills import name_of
 from pilothouse.engines.tool_calls import ToolNames, read_tool_call
 
 TOOLS = ToolNames(
@@ -38,4 +41,7 @@ TOOLS = ToolNames(
 
 
 def call_of(payload: Mapping[str, Any]) -> Call | None:
-    return read_tool_call(TOOLS, payload)
+    call = read_tool_call(TOOLS, payload)
+    if call is None or call.kind != "skill":
+        return call
+    return replace(call, skill=name_of(call.skill))

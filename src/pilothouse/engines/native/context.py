@@ -12,7 +12,7 @@ from msgspec import Struct
 from pilothouse.core.engine import Brief
 from pilothouse.core.errors import EngineError
 from pilothouse.core.outcome import Failure
-from pilothouse.engines.native.agents_files import find_root, folders_between, read_agents, render_agents
+from pilothouse.engines.native.agents_files import find_root, read_agents, render_agents
 from pilothouse.engines.native.config import NativeConfig
 from pilothouse.engines.native.skills import Skill, find_skills, render_catalogue
 
@@ -37,7 +37,7 @@ def gather_instructions(
     root = find_root(workspace) if brief.trusted else ""
     agents = render_agents(read_agents(root, workspace)) if root else ""
     home = environment.get("HOME", "")
-    places = [*(folders_between(root, workspace) if root else ()), *([home] if home else ())]
+    places = [*([workspace] if brief.trusted else []), *([home] if home else [])]
     skills, problems = find_skills(list(dict.fromkeys(places)))
     parts = (
         _own_words(config),

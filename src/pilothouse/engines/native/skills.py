@@ -1,8 +1,8 @@
 """Skills in the Agent Skills format: folders with a `SKILL.md`, whose front matter has a name and a description.
 
-The catalogue is part of the system prompt; a body is read by `skill_load` only. Folders: `.agents/skills` of the workspace
-and of the folders above it up to its root, if it is trusted, and `~/.agents/skills`. The front matter is the part of YAML
-that skills use: `key: value` with plain or quoted text, and indented or `>` and `|` text below a key.
+The catalogue is part of the system prompt; a body is read by `skill_load` only. Folders: `.agents/skills` of the workspace,
+if it is trusted, and `~/.agents/skills`. Those of folders above the workspace do not count: nobody was shown them when it was
+trusted. The front matter is the part of YAML that skills use: `key: value` with plain or quoted text, and indented or `>` and `|` text below a key.
 """
 
 from __future__ import annotations
@@ -65,6 +65,11 @@ def parse_skill(text: str, path: str) -> Skill | str:
     if not 0 < len(description) <= DESCRIPTION_CHARS:
         return f"its description has {len(description)} characters, and 1 to {DESCRIPTION_CHARS} are allowed"
     return Skill(name, description, path)
+
+
+def name_of(wanted: str) -> str:
+    """Return the name of a skill that is named by its name, or by the path of its `SKILL.md`: it is that of the folder."""
+    return wanted.split("/")[-2] if "/" in wanted else wanted
 
 
 def parse_front_matter(text: str) -> dict[str, str] | None:
