@@ -9,6 +9,7 @@ from pathlib import Path
 import anyio
 import httpx2
 import pytest
+from mcp.client.auth import OAuthFlowError
 from mcp.shared.auth import OAuthClientInformationFull
 from pydantic import AnyUrl
 from tests.mcp_client.oauth_site import SCOPE, browse, open_oauth_site
@@ -18,6 +19,7 @@ from pilothouse.core.mcp import McpOAuth, McpServer
 from pilothouse.mcp_client.callback import LoginError
 from pilothouse.mcp_client.login import LoginPlan, log_in
 from pilothouse.mcp_client.login_file import Login, LoginFile
+from pilothouse.mcp_client.metadata import Discovery
 from pilothouse.mcp_client.oauth import refresh
 
 Paste = Callable[[str], None]
@@ -96,6 +98,15 @@ async def wait_for(holds: Callable[[], bool]) -> None:
     with anyio.fail_after(60):
         while not holds():
             await anyio.sleep(0.01)
+
+
+@pytest.mark.parametrize("address", ["http://shop.example/token", "http://other.example/token"])
+async def test_no_login_goes_over_http_to_another_machine_also_not_to_the_server_itself(address: str) -> None:
+    discovery = Discovery(McpServer(url="http://shop.example/mcp"))
+    with pytest.raises(OAuthFlowError, match="not encrypted"):
+        discovery.check(httpx2.URL(address))
+    for safe in ("https://shop.example/token", "http://127.0.0.1:80/token", "http://[::1]/token"):
+        discovery.check(httpx2.URL(safe))
 
 
 async def test_an_answer_of_another_login_is_not_taken_and_a_pasted_one_is(tmp_path: Path) -> None:

@@ -58,9 +58,7 @@ class Discovery:
 
     def check(self, url: httpx2.URL) -> None:
         """Refuse an address on which a secret could be read on its way."""
-        server = urlsplit(self._server.url)
-        is_own = (url.scheme, url.host) == (server.scheme, server.hostname)
-        if url.scheme != "https" and url.host not in LOOPBACK and not is_own:
+        if url.scheme != "https" and url.host not in LOOPBACK:
             raise OAuthFlowError(
                 NOT_SAFE.format(server=self._server.target, url=f"{url.scheme}://{url.host}")
             )

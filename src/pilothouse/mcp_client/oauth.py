@@ -214,6 +214,7 @@ class _Flow:
         return OAuthFlowError(fault.problem)
 
     async def _show(self, address: str) -> None:
+        self._discovery.check(httpx2.URL(address))
         self._address = address
 
     async def _ask(self) -> AuthorizationCodeResult:
