@@ -48,9 +48,9 @@ def tool_name(server: str, tool: str) -> str:
 
 def _schema(given: Any) -> Mapping[str, Any]:
     """Return the schema; an open one for what is too large or describes no object."""
-    if not isinstance(given, dict) or given.get("type") != "object":
+    if not isinstance(given, dict) or len(json.dumps(given, default=str)) > SCHEMA_BYTES:
         return OPEN_SCHEMA
-    return given if len(json.dumps(given, default=str)) <= SCHEMA_BYTES else OPEN_SCHEMA
+    return given if given.get("type", "object") == "object" else OPEN_SCHEMA
 
 
 def read_result(result: types.CallToolResult) -> McpResult:

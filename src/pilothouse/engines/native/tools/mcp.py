@@ -11,6 +11,7 @@ from typing import Any
 from pilothouse.core.mcp import Elicit, McpImage, McpTool, McpTools
 from pilothouse.engines.native.images import BadImage
 from pilothouse.engines.native.messages import Image
+from pilothouse.engines.native.tools.mcp_schema import object_schema
 from pilothouse.engines.native.tools.tool import Output, Tool, Workbench
 from pilothouse.engines.tool_calls import MCP_PREFIX
 
@@ -31,7 +32,7 @@ def _tool(servers: McpTools, tool: McpTool, elicit: Elicit) -> Tool:
         dict[str, Any],
         partial(_call, servers, tool.name, elicit),
         title=(f"{tool.server}: {tool.tool}", ""),
-        schema=tool.schema,
+        schema=object_schema(tool.schema),
         rule_name=f"{MCP_PREFIX}{tool.server}__{tool.tool}",
     )
 
