@@ -52,9 +52,17 @@ def test_variables_of_the_gateway(home: Home) -> None:
     )
 
 
+def test_milliseconds_become_seconds(home: Home) -> None:
+    paths = find_paths({"PILOTHOUSE_HOME": str(home.folder)})
+    assert load(paths, {}).config.gateway.mcp_login_s == 180
+    assert load(paths, {"CODELIA_MCP_OAUTH_TIMEOUT_MS": "90500"}).config.gateway.mcp_login_s == 90.5
+
+
 @pytest.mark.parametrize(
     ("name", "text"),
     [
+        ("CODELIA_MCP_OAUTH_TIMEOUT_MS", "soon"),
+        ("CODELIA_MCP_OAUTH_TIMEOUT_MS", "0"),
         ("CODELIA_APPROVAL_MODE", "yolo"),
         ("CODELIA_PROVIDER_LOG", "maybe"),
         ("CODELIA_PROVIDER_LOG_DIR", "tmp"),

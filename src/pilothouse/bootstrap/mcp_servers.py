@@ -22,6 +22,7 @@ from pilothouse.config import Loaded, servers_in
 from pilothouse.core.engine import Jail
 from pilothouse.core.errors import ConfigError
 from pilothouse.core.mcp import McpConnections, McpServer, McpStatus, for_engines
+from pilothouse.core.text import long_span
 
 if TYPE_CHECKING:
     from pilothouse.mcp_client.connections import McpEnvironment
@@ -35,7 +36,7 @@ NOT_BEGUN = "No login to {id} is under way. /mcp auth {id} begins one."
 NO_ANSWER = "{id} did not answer in time. Try again."
 LOGGED_IN = "Logged in to {id}. It is used from the next message on."
 OPEN_THIS = (
-    "Open this link within 3 minutes and log in to {id}:\n{address}\n\nAt the end the browser goes to an address that begins "
+    "Open this link within {within} and log in to {id}:\n{address}\n\nAt the end the browser goes to an address that begins "
     "with http://127.0.0.1. If that page does not load, copy its address and send it here: /mcp auth {id} ADDRESS"
 )
 
@@ -159,7 +160,7 @@ class McpHost:
             return await login.paste(pasted) if login else NOT_BEGUN.format(id=id)
         if (earlier := self._logins.pop(id, None)) is not None:
             earlier.scope.cancel()
-        login = self._logins[id] = _ChatLogin(id, found[0], find_logins(self._loaded()))
+        login = self._logins[id] = _ChatLogin(id, found[0], self._loaded())
         self._tasks.start_soon(login.run)
         return await login.address()
 
@@ -179,8 +180,9 @@ class McpHost:
 class _ChatLogin:
     """One login that was begun in a chat. Its answer comes to the loopback address, or is pasted."""
 
-    def __init__(self, id: str, server: McpServer, folder: Path) -> None:
-        self._id, self._server, self._folder = id, server, folder
+    def __init__(self, id: str, server: McpServer, loaded: Loaded) -> None:
+        self._id, self._server, self._folder = id, server, find_logins(loaded)
+        self._wait_s = loaded.config.gateway.mcp_login_s
         self._said = ""
         self._shown, self._ended = anyio.Event(), anyio.Event()
         self._paste: Callable[[str], None] = lambda text: None
@@ -191,7 +193,7 @@ class _ChatLogin:
 
         with self.scope:
             try:
-                await log_in(LoginPlan(self._id, self._server, self._folder), self._show)
+                await log_in(LoginPlan(self._id, self._server, self._folder, self._wait_s), self._show)
                 self._said = LOGGED_IN.format(id=self._id)
             except LoginError as error:
                 self._said = str(error)
@@ -217,5 +219,5 @@ class _ChatLogin:
 
     async def _show(self, address: str, paste: Callable[[str], None]) -> None:
         self._paste = paste
-        self._said = OPEN_THIS.format(id=self._id, address=address)
+        self._said = OPEN_THIS.format(id=self._id, within=long_span(self._wait_s), address=address)
         self._shown.set()

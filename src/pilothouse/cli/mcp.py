@@ -160,7 +160,8 @@ def auth(id: str, forget: bool, no_browser: bool) -> None:
         known = LoginFile(find_logins(loaded), id, found[0].url).forget()
         print(f"Forgot the login to {id}." if known else f"There is no login to {id}.")
         return
-    run(log_in_here, id, found[0], find_logins(loaded), not no_browser)
+    wait_s = loaded.config.gateway.mcp_login_s
+    run(log_in_here, id, found[0], find_logins(loaded), wait_s, not no_browser)
     print(f"Logged in to {id}. To see its tools: pilothouse mcp test {id}")
 
 

@@ -14,8 +14,9 @@ import anyio.to_thread
 from pilothouse.bootstrap.terminal_text import say
 from pilothouse.core.errors import PilothouseError
 from pilothouse.core.mcp import McpServer
+from pilothouse.core.text import long_span
 
-OPEN_THIS = "Open this link within 3 minutes and log in:\n\n{address}\n"
+OPEN_THIS = "Open this link within {within} and log in:\n\n{address}\n"
 PASTE = (
     "At the end the browser goes to an address that begins with http://127.0.0.1. If it runs on another machine, that page "
     "does not load: copy its address, paste it here and press Enter."
@@ -23,21 +24,21 @@ PASTE = (
 MOST_BYTES = 10_000
 
 
-async def log_in_here(id: str, server: McpServer, folder: Path, opens_browser: bool) -> None:
+async def log_in_here(id: str, server: McpServer, folder: Path, wait_s: float, opens_browser: bool) -> None:
     """Log in. Raises `LoginError`."""
     from pilothouse.mcp_client.login import LoginPlan, log_in
 
     async with anyio.create_task_group() as tasks:
 
         async def show(address: str, paste: Callable[[str], None]) -> None:
-            say(OPEN_THIS.format(address=address) + PASTE, sys.stdout)
+            say(OPEN_THIS.format(within=long_span(wait_s), address=address) + PASTE, sys.stdout)
             sys.stdout.flush()
             if opens_browser and _has_screen():
                 await _open_browser(address)
             tasks.start_soon(_read_pasted, paste)
 
         try:
-            await log_in(LoginPlan(id, server, folder), show)
+            await log_in(LoginPlan(id, server, folder, wait_s), show)
         finally:
             tasks.cancel_scope.cancel()
 

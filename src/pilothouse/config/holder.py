@@ -36,6 +36,7 @@ RELOADABLE: dict[str, frozenset[str] | None] = {
             "question_timeout_s",
             "question_park_s",
             "hold_s",
+            "mcp_login_s",
             "show_cost",
             "roots",
         }

@@ -45,12 +45,14 @@ SHORT: Mapping[str, tuple[Key, Mapping[str, Any]]] = {
     "CODELIA_TOOL_OUTPUT_TOTAL_TRIM": (("engines", "native", "total_trim"), SWITCH),
     "CODELIA_PROVIDER_LOG": (("engines", "native", "provider_log"), SWITCH),
     "CODELIA_PROVIDER_LOG_DIR": (("engines", "native", "provider_log_dir"), {}),
+    "CODELIA_MCP_OAUTH_TIMEOUT_MS": (("gateway", "mcp_login_s"), {}),
     "PILOTHOUSE_APPROVAL_MODE": (("policy", "approval_mode"), {}),
     "PILOTHOUSE_SYSTEM_PROMPT_PATH": (("engines", "native", "system_prompt_file"), {}),
     "PILOTHOUSE_PROVIDER_LOG": (("engines", "native", "provider_log"), SWITCH),
     "PILOTHOUSE_PROVIDER_LOG_DIR": (("engines", "native", "provider_log_dir"), {}),
 }
-"""Variables with names of their own, the keys that they set, and values that have other words there. Later ones win."""
+"""Variables with names of their own, the keys that they set, and values that have other words there. Later ones win.
+A name that ends in `_MS` gives milliseconds for a setting in seconds."""
 
 
 class Loaded(Struct, frozen=True):
@@ -116,10 +118,16 @@ def _flag(said: Any) -> Leaf:
 def _short_names(environ: Mapping[str, str]) -> Leaves:
     """Read settings that also have a variable with a name of its own."""
     return {
-        key: Leaf(words.get(environ[name].lower(), environ[name]), name, ENVIRONMENT, environ[name])
+        key: Leaf(_value(name, words, environ[name]), name, ENVIRONMENT, environ[name])
         for name, (key, words) in SHORT.items()
         if environ.get(name)
     }
+
+
+def _value(name: str, words: Mapping[str, Any], text: str) -> Any:
+    if name.endswith("_MS") and text.isdecimal():
+        return int(text) / 1000
+    return words.get(text.lower(), text)
 
 
 def _names(at: Key, written: Leaves, models: Models) -> Iterable[str]:

@@ -47,6 +47,7 @@ class GatewaySection(Struct, frozen=True):
     question_timeout_s: Seconds = 43_200.0
     hold_s: Seconds = 600.0
     question_park_s: Seconds = 480.0
+    mcp_login_s: Seconds = 180.0
     show_cost: bool = True
     roots: tuple[Folder, ...] = ()
 
