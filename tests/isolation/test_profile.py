@@ -66,6 +66,13 @@ def test_a_workspace_that_holds_everything_is_refused() -> None:
     assert refusal("/home/users", "/home/user", ()) == ""
 
 
+def test_the_worktree_of_a_lane_may_be_jailed_and_nothing_else_of_ours() -> None:
+    hidden, lanes = ("/data", "/data/pilothouse.db"), "/data/worktrees"
+    assert refusal("/data/worktrees/fix-1", "/home/user", hidden, lanes) == ""
+    for place in ("/data", "/data/lanes", "/data/worktrees", "/data/worktrees-2/fix-1"):
+        assert "own folders" in refusal(place, "/home/user", hidden, lanes)
+
+
 @given(st.sampled_from(KINDS), st.sampled_from(NETWORKS), st.sampled_from(KINDS), st.sampled_from(NETWORKS))
 def test_a_workspaces_own_file_only_tightens(kind: str, network: str, own: str, own_network: str) -> None:
     before = Isolation(kind, network=network, allow_hosts=("a",))  # pyrefly: ignore[bad-argument-type]

@@ -17,6 +17,7 @@ from pilothouse.config import ConfigHolder, Loaded, isolation_in
 from pilothouse.core.engine import NODE_MARKER, Jail, ProcessStart
 from pilothouse.core.isolation import Isolation
 from pilothouse.isolation.jail import Jails, Places
+from pilothouse.lanes.operations import worktrees_in
 from pilothouse.runtime.ports import ScriptEnd
 
 INSTRUCTIONS = "CLAUDE.md"
@@ -28,7 +29,8 @@ def make_jails(holder: ConfigHolder, log: Callable[..., None]) -> Jails:
     home = os.path.realpath(os.path.expanduser("~"))
     uploads = str(loaded.paths.data_dir / "uploads")
     places = Places(str(loaded.paths.state_dir / "jails"), hidden, home, uploads)
-    return Jails(partial(_settings, holder), places, log)
+    lanes = str(worktrees_in(loaded.paths.data_dir))
+    return Jails(partial(_settings, holder), places, log, lanes=lanes)
 
 
 def container_instructions(holder: ConfigHolder, workspace: str, trusted: bool) -> tuple[str, ...]:

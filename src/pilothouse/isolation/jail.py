@@ -78,7 +78,9 @@ class Jails:
         runtime: Callable[[Container], Runtime] = find_runtime,
         bases: Callable[[], Bases] = find_bases,
         user: int | None = None,
+        lanes: str = "",
     ) -> None:
+        """`lanes` is the folder of ours that holds the worktrees of lanes."""
         self._settings = settings
         self.places = places
         self._log = log
@@ -87,6 +89,7 @@ class Jails:
         self._trusted: dict[str, bool] = {}
         self._runtime = runtime
         self._bases = bases
+        self._lanes = os.path.realpath(lanes) if lanes else ""
         self.ask_people: AskPeople = nobody
         """Asks about hosts; set once there is a gateway."""
 
@@ -126,7 +129,7 @@ class Jails:
         isolation = self._settings(workspace)
         if not isolation.confines:
             return ""
-        found = refusal(os.path.realpath(workspace), self.places.home, self.places.hidden)
+        found = refusal(os.path.realpath(workspace), self.places.home, self.places.hidden, self._lanes)
         if found or isolation.kind != "container":
             return found or self._support().problem
         return self._runtime(isolation.container).problem

@@ -99,12 +99,14 @@ def is_within(path: str, folder: str) -> bool:
     return folder in (path, "/") or path.startswith(folder.rstrip("/") + "/")
 
 
-def refusal(workspace: str, home: str, hidden: Iterable[str]) -> str:
-    """Say why a folder cannot be the workspace of a jail; empty if it can."""
+def refusal(workspace: str, home: str, hidden: Iterable[str], lanes: str = "") -> str:
+    """Say why a folder cannot be the workspace of a jail; empty if it can. `lanes` holds the worktrees of lanes: each may be one,
+    though it lies among what is hidden."""
     if workspace == "/":
         return "A workspace that is / cannot be jailed: everything would be inside."
     if is_within(home, workspace):
         return f"The workspace {workspace} holds the home folder, so a jail would hide nothing. Use a folder below it."
-    if any(is_within(workspace, path) for path in hidden):
+    is_lane = bool(lanes) and workspace != lanes and is_within(workspace, lanes)
+    if not is_lane and any(is_within(workspace, path) for path in hidden):
         return f"The workspace {workspace} is inside Pilothouse's own folders. Use another one."
     return ""

@@ -48,6 +48,11 @@ Leave = Callable[[Lane], Awaitable[None]]
 """Lets the conversation of a lane work elsewhere: the worktree is gone."""
 
 
+def worktrees_in(home: Path) -> Path:
+    """Return the folder for worktrees that are not wanted elsewhere."""
+    return home / "worktrees"
+
+
 async def _never_busy(conversation: str) -> bool:
     return False
 
@@ -67,7 +72,7 @@ class Lanes:
         leave: Leave = _no_conversation,
     ) -> None:
         """`home` is the data folder."""
-        self._worktrees = home / "worktrees"
+        self._worktrees = worktrees_in(home)
         self._kept = LaneFolder(home / "lanes")
         self._now, self._new_id = now, new_id
         self._is_busy, self._leave = is_busy, leave
