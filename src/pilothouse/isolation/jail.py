@@ -9,15 +9,13 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
-import sys
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
 import anyio.to_thread
 import msgspec
-from msgspec import Struct
 
 from pilothouse.core.engine import ProcessStart
 from pilothouse.core.isolation import Container, Isolation, Kind, Needs
@@ -29,14 +27,13 @@ from pilothouse.isolation.container import Runtime
 from pilothouse.isolation.host_answers import AskPeople, HostAnswers
 from pilothouse.isolation.hosts import Target
 from pilothouse.isolation.keys import open_keys
+from pilothouse.isolation.layout import Places, make_profile
 from pilothouse.isolation.limits import bounds_of, limiter_words
 from pilothouse.isolation.network import Wiring, open_network
-from pilothouse.isolation.profile import Mount, Profile, is_within, jail_arguments, refusal
-from pilothouse.isolation.repository import repository_mounts
+from pilothouse.isolation.profile import Profile, jail_arguments, refusal
 from pilothouse.isolation.runtime import find_runtime, remove_container
 from pilothouse.isolation.support import Support, find_support
-from pilothouse.isolation.system import is_system, program_mounts, system_mounts
-from pilothouse.isolation.uploads import uploads_folder, uploads_mounts
+from pilothouse.isolation.uploads import uploads_folder
 from pilothouse.processes.errors import SpawnFailed, SpawnProblem
 
 NO_JAIL = "The workspace {workspace} wants isolation = {kind!r}, which cannot be had here, so nothing was started. {problem}"
@@ -52,18 +49,6 @@ _DROPPED = ("XDG_RUNTIME_DIR", "TMPDIR")
 async def nobody(workspace: str, host: str) -> str:
     """Nobody can be asked: no gateway runs."""
     return "no"
-
-
-class Places(Struct, frozen=True):
-    """Where our own things are."""
-
-    scratch: str
-    """The folder for the private homes of jails."""
-    hidden: tuple[str, ...]
-    """Folders and files."""
-    home: str
-    uploads: str = ""
-    """The folder for files that people send, with one of its own for each workspace."""
 
 
 class Jails:
@@ -235,70 +220,6 @@ class Jails:
         for source in start.needs.mounts.values():
             os.makedirs(source, mode=0o700, exist_ok=True)
         return profile
-
-
-def make_profile(
-    start: ProcessStart,
-    isolation: Isolation,
-    places: Places,
-    home: str,
-    private_home: Path,
-    wiring: Wiring,
-) -> Profile:
-    """Return the jail of one start."""
-    workspace, needs = os.path.realpath(start.workspace), start.needs
-    path = start.environment.get("PATH", os.defpath)
-    shown = (workspace, *isolation.allow_read, *isolation.allow_write)
-    own = [
-        *(
-            mount
-            for one in (start.argv[0], *needs.programs)
-            for mount in program_mounts(one, path)
-            # bubblewrap cannot mount on a link that a folder shows already
-            if not any(is_within(mount.target, above) for above in shown)
-        ),
-        *our_program(),
-        *(Mount("write", target, source) for target, source in needs.mounts.items()),
-        *(Mount("read", one) for one in needs.read),
-        *(Mount("write", one) for one in needs.write),
-        *(Mount("read", one) for one in needs.fixed if not os.path.islink(one)),
-        *uploads_mounts(places.uploads, workspace),
-        *wiring.mounts,
-    ]
-    seen = (*shown, home)
-    if start.workspace != workspace and not any(is_within(start.workspace, above) for above in seen):
-        own.append(Mount("link", start.workspace, workspace))
-    return Profile(
-        workspace,
-        home,
-        str(private_home),
-        system_mounts(),
-        read=isolation.allow_read,
-        write=isolation.allow_write,
-        hidden=tuple(_covers(places.hidden)),
-        guarded=(*repository_mounts(workspace),),
-        own=tuple(own),
-        cwd=start.cwd,
-        shares_network=wiring.shares_network,
-        is_root=os.geteuid() == 0,
-    )
-
-
-def _covers(hidden: Iterable[str]) -> Iterator[Mount]:
-    """Cover folders before what is in them. What does not exist needs no cover, and would be made on the machine."""
-    for path in sorted(set(map(os.path.realpath, hidden))):
-        if os.path.isdir(path):
-            yield Mount("empty", path)
-        elif os.path.exists(path):
-            yield Mount("hide_file", path)
-
-
-def our_program() -> Iterator[Mount]:
-    """Show our Python and package, which the bridge to our tools runs with."""
-    package = str(Path(__file__).parents[1])
-    for path in dict.fromkeys((sys.base_prefix, sys.prefix, package)):
-        if not is_system(path):
-            yield Mount("read", path)
 
 
 def inside(environment: Mapping[str, str]) -> dict[str, str]:
