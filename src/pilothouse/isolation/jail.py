@@ -142,11 +142,11 @@ class Jails:
             return
         opened = self._open_container if isolation.kind == "container" else self._open_jail
         with open_scratch(self.places.scratch) as scratch:
-            note = partial(self._note_refused, start)
+            note, failed = partial(self._note_refused, start), partial(self._note_failed, start)
             ask = HostAnswers(start.workspace, self.ask_people)
             async with (
-                open_keys(start, isolation.network, hold=isolation.kind == "jail") as told,
-                open_network(isolation, told, scratch / NETWORK, note, ask) as wiring,
+                open_keys(start, isolation.network, failed, hold=isolation.kind == "jail") as told,
+                open_network(isolation, told, scratch / NETWORK, note, failed, ask) as wiring,
                 opened(told, isolation, scratch, wiring) as jailed,
             ):
                 yield jailed
@@ -177,6 +177,9 @@ class Jails:
 
     def _note_refused(self, start: ProcessStart, target: Target) -> None:
         self._log("isolation.host_refused", process=start.name, workspace=start.workspace, host=str(target))
+
+    def _note_failed(self, start: ProcessStart, error: Exception) -> None:
+        self._log("isolation.connection_failed", level="warning", process=start.name, error=repr(error))
 
     def _refuse(self, start: ProcessStart, isolation: Isolation, problem: str) -> None:
         if isolation.when_missing == "open":
