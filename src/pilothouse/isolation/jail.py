@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
+from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
@@ -74,6 +75,7 @@ class Jails:
         self._bases = bases
         self.ask_people: AskPeople = nobody
         """Asks about hosts; set once there is a gateway."""
+        self._open_asks: Counter[str] = Counter()
 
     def note_trust(self, real: str, trusted: bool, jail: bool) -> None:
         """Learn whether a folder is trusted, and whether its owner chose a jail for it: "auto" asks."""
@@ -143,7 +145,7 @@ class Jails:
         opened = self._open_container if isolation.kind == "container" else self._open_jail
         with open_scratch(self.places.scratch) as scratch:
             note, failed = partial(self._note_refused, start), partial(self._note_failed, start)
-            ask = HostAnswers(start.workspace, self.ask_people)
+            ask = HostAnswers(start.workspace, self.ask_people, self._open_asks)
             async with (
                 open_keys(start, isolation.network, failed, hold=isolation.kind == "jail") as told,
                 open_network(isolation, told, scratch / NETWORK, note, failed, ask) as wiring,
