@@ -31,13 +31,17 @@ from pilothouse.isolation.keys import open_keys
 from pilothouse.isolation.layout import Places, make_profile
 from pilothouse.isolation.limits import bounds_of, limiter_words
 from pilothouse.isolation.network import Wiring, open_network
+from pilothouse.isolation.pins import check_words
 from pilothouse.isolation.profile import Profile, jail_arguments, refusal
 from pilothouse.isolation.runtime import find_runtime, remove_container
 from pilothouse.isolation.support import Support, find_support
 from pilothouse.isolation.uploads import uploads_folder
 from pilothouse.processes.errors import SpawnFailed, SpawnProblem
 
-NO_JAIL = "The workspace {workspace} wants isolation = {kind!r}, which cannot be had here, so nothing was started. {problem}"
+NO_JAIL = (
+    "The workspace {workspace} wants isolation = {kind!r}, which cannot be had here, so nothing was started. {problem} "
+    "A .pilothouse.toml that cannot be read wants a jail too: pilothouse config check shows what is wrong in it."
+)
 JAILED = "jailed, network: {network}"
 UNPROVED = "in a jail, not proved with this engine, network: {network}"
 CONTAINED = "in a container, not proved with this engine, network: {network}"
@@ -199,7 +203,7 @@ class Jails:
         limiter: tuple[str, ...],
     ) -> ProcessStart:
         profile = self._profile(start, isolation, private_home, wiring)
-        limited = msgspec.structs.replace(profile, limiter=limiter)
+        limited = msgspec.structs.replace(profile, limiter=(*limiter, *check_words(profile.guarded)))
         argv = [self._support().program, *jail_arguments(limited, wiring.argv)]
         environment = {**inside(start.environment), **wiring.environment}
         return msgspec.structs.replace(start, argv=argv, environment=environment)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -11,8 +12,9 @@ from typing import Literal
 from msgspec import Struct
 
 from pilothouse.core.engine import ProcessStart
-from pilothouse.core.isolation import Isolation
+from pilothouse.core.isolation import WORKSPACE_FILE_NAME, Isolation
 from pilothouse.isolation.network import Wiring
+from pilothouse.isolation.pins import pinned, state_of
 from pilothouse.isolation.profile import Mount, Profile, is_within
 from pilothouse.isolation.repository import repository_mounts
 from pilothouse.isolation.system import is_system, program_mounts, system_mounts
@@ -66,12 +68,20 @@ def make_profile(
         write=tuple(map(os.path.realpath, isolation.allow_write)),
         aliases=aliases,
         hidden=hidden,
-        guarded=(*repository_mounts(workspace),),
+        guarded=(*repository_mounts(workspace), *_workspace_file(workspace)),
         own=tuple(own),
         cwd=start.cwd,
         shares_network=wiring.shares_network,
         is_root=os.geteuid() == 0,
     )
+
+
+def _workspace_file(workspace: str) -> Iterator[Mount]:
+    """Protect the file that narrows what may be done in the workspace: the next start obeys it."""
+    file = os.path.join(workspace, WORKSPACE_FILE_NAME)
+    state = state_of(file)
+    if state and not stat.S_ISLNK(state.st_mode):
+        yield pinned("read", file, state)
 
 
 def _aliases(kind: Literal["read", "write"], paths: Iterable[str], shown: Sequence[str]) -> Iterator[Mount]:

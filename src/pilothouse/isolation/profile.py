@@ -25,6 +25,8 @@ class Mount(Struct, frozen=True):
     kind: Kind
     target: str
     source: str = ""
+    identity: str = ""
+    """Device and inode of what must be mounted, if it could be swapped meanwhile."""
 
     def words(self) -> list[str]:
         if self.kind == "empty":
