@@ -269,7 +269,8 @@ class Narrowing(Struct, frozen=True):
 
 
 UNCHANGED = Narrowing()
-STRICTEST = Narrowing(at_most="minimal")
+STRICTEST = Narrowing(at_most="minimal", isolation="jail", network="none")
+"""Of a file that cannot be read: nobody knows what it wished."""
 
 
 def narrowing_of(folder: Path) -> Narrowing:
