@@ -130,7 +130,7 @@ async def measure_keys() -> tuple[float, float]:
         port = int(server.extra(SocketAttribute.local_port))
         needs = Needs(keys=(HeldKey("KEY", f"http://127.0.0.1:{port}", "URL"),))
         start = ProcessStart("bench", ["true"], "/", {"KEY": "the-key"}, "/", needs=needs)
-        async with open_keys(start, "open") as told:
+        async with open_keys(start, "open", print) as told:
             ours = int(told.environment["URL"].rpartition(":")[2])
             async with (
                 await anyio.connect_tcp("127.0.0.1", port) as direct,

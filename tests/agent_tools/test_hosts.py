@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
+import anyio
 from tests.runtime.puppet import PuppetEngine, Strings
 from tests.runtime.rig import Rig, open_rig
 
-from pilothouse.isolation.host_answers import ONCE_S, HostAnswers
+from pilothouse.isolation.host_answers import MAX_HOSTS, MAX_OPEN_ASKS, ONCE_S, HostAnswers
 from pilothouse.isolation.hosts import Target
 from pilothouse.runtime.agent_calls.hosts import ask_host
 
@@ -51,7 +53,7 @@ async def test_a_jail_asks_once_for_a_while_and_keeps_what_holds_for_the_session
         asked.append(host)
         return answers[host]
 
-    kept = HostAnswers("/work", ask, lambda: now[0])
+    kept = HostAnswers("/work", ask, Counter(), lambda: now[0])
     for _ in range(2):
         assert await kept(Target("a.org", 443))
         assert await kept(Target("b.org", 443))
@@ -62,3 +64,40 @@ async def test_a_jail_asks_once_for_a_while_and_keeps_what_holds_for_the_session
     assert asked == list(answers)
     assert not await kept(Target("c.org", 443))
     assert asked[3:] == ["c.org:443"]
+
+
+async def test_a_workspace_has_few_open_asks_and_a_host_that_found_no_place_is_asked_about_later() -> None:
+    asked, answered = list[str](), anyio.Event()
+
+    async def ask(workspace: str, host: str) -> str:
+        asked.append(host)
+        await answered.wait()
+        return "session"
+
+    counted: Counter[str] = Counter()
+    jails = [HostAnswers("/work", ask, counted) for _ in range(2)]
+    many = [Target(f"host{number}.org", 443) for number in range(MAX_OPEN_ASKS)]
+    one_more = Target("one-more.org", 443)
+    async with anyio.create_task_group() as tasks:
+        for number, target in enumerate(many):
+            tasks.start_soon(jails[number % 2], target)
+        await anyio.wait_all_tasks_blocked()
+        assert not await jails[0](one_more)
+        assert not await jails[1](one_more)
+        assert len(asked) == MAX_OPEN_ASKS
+        answered.set()
+    assert await jails[0](one_more)
+    assert counted["/work"] == 0
+
+
+async def test_one_jail_asks_about_so_many_hosts_and_no_more() -> None:
+    asked = list[str]()
+
+    async def ask(workspace: str, host: str) -> str:
+        asked.append(host)
+        return "session"
+
+    kept = HostAnswers("/work", ask, Counter())
+    answers = [await kept(Target(f"host{number}.org", 443)) for number in range(MAX_HOSTS + 1)]
+    assert answers == [True] * MAX_HOSTS + [False]
+    assert await kept(Target("host0.org", 443))

@@ -121,3 +121,30 @@ def test_the_two_instruction_files_count_in_a_container_and_a_folders_own_if_it_
     assert container_instructions(holder, str(tmp_path), True) == (shared, str(tmp_path / "CLAUDE.md"))
     jailed = home.load('[isolation]\nkind = "jail"\n')
     assert container_instructions(ConfigHolder(jailed, lambda: jailed), str(tmp_path), True) == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'isolation = "jail"\nnetwork = "none"\nbusy = "nonsense"\n',
+        'isolation = "jial"\n',
+        "[[[",
+        "x" * 70_000,
+    ],
+)
+def test_a_workspaces_file_that_cannot_be_read_isolates_the_most(
+    home: Home, tmp_path: Path, text: str
+) -> None:
+    (tmp_path / ".pilothouse.toml").write_text(text)
+    for settings in ("", '[isolation]\nkind = "jail"\nnetwork = "model"\n'):
+        here = isolation_in(home.load(settings), tmp_path)
+        assert (here.kind, here.network, here.when_missing) == ("jail", "none", "refuse")
+    here = isolation_in(home.load('[isolation]\nkind = "container"\n'), tmp_path)
+    assert (here.kind, here.network) == ("container", "none")
+
+
+def test_a_link_in_place_of_a_workspaces_file_isolates_the_most(home: Home, tmp_path: Path) -> None:
+    (tmp_path / "other.toml").write_text('isolation = "none"\n')
+    (tmp_path / ".pilothouse.toml").symlink_to(tmp_path / "other.toml")
+    here = isolation_in(home.load(), tmp_path)
+    assert (here.kind, here.network) == ("jail", "none")

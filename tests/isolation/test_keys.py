@@ -14,7 +14,7 @@ from typing import Any
 import anyio
 import httpx2
 import pytest
-from tests.isolation.canary import Stage, jails, need_jail
+from tests.isolation.canary import Stage, jails, need_jail, raise_again
 from tests.isolation.test_jail import output, start
 
 from pilothouse.core.isolation import HeldKey, Needs
@@ -122,7 +122,7 @@ async def test_an_answer_streams_and_a_redirect_takes_no_key_along(stage: Stage)
         begun = start(stage, "", needs=holding(ours.url))
         begun.environment.update(MODEL_KEY=f"{KEY}\n", MODEL_URL=ours.url)  # pyrefly: ignore[missing-attribute]
         async with (
-            open_keys(begun, "open") as told,
+            open_keys(begun, "open", raise_again) as told,
             httpx2.AsyncClient(trust_env=False, timeout=30) as client,
         ):
             url = told.environment["MODEL_URL"]
@@ -158,7 +158,7 @@ async def test_a_program_that_hangs_up_ends_the_request_of_its_model(stage: Stag
         url = f"http://127.0.0.1:{listener.extra(anyio.abc.SocketAttribute.local_port)}"
         begun = start(stage, "", needs=holding(url))
         begun.environment.update(MODEL_KEY=KEY)  # pyrefly: ignore[missing-attribute]
-        async with anyio.create_task_group() as tasks, open_keys(begun, "open") as told:
+        async with anyio.create_task_group() as tasks, open_keys(begun, "open", raise_again) as told:
             tasks.start_soon(listener.serve, hang)
             port = int(told.environment["MODEL_URL"].rpartition(":")[2])
             async with await anyio.connect_tcp("127.0.0.1", port) as client:
@@ -174,7 +174,10 @@ async def test_a_program_that_hangs_up_ends_the_request_of_its_model(stage: Stag
 async def test_a_model_that_cannot_be_reached_is_told_without_the_key(stage: Stage) -> None:
     begun = start(stage, "", needs=holding("http://127.0.0.1:9/v1"))
     begun.environment.update(MODEL_KEY=KEY)  # pyrefly: ignore[missing-attribute]
-    async with open_keys(begun, "open") as told, httpx2.AsyncClient(trust_env=False, timeout=30) as client:
+    async with (
+        open_keys(begun, "open", raise_again) as told,
+        httpx2.AsyncClient(trust_env=False, timeout=30) as client,
+    ):
         answer = await client.get(
             told.environment["MODEL_URL"], headers={"x-api-key": told.environment["MODEL_KEY"]}
         )
@@ -186,7 +189,7 @@ async def test_a_model_that_cannot_be_reached_is_told_without_the_key(stage: Sta
 async def test_without_a_network_a_model_beyond_this_machine_gets_no_address(stage: Stage) -> None:
     begun = start(stage, "", needs=holding("https://model.example.org"))
     begun.environment.update(MODEL_KEY=KEY)  # pyrefly: ignore[missing-attribute]
-    async with open_keys(begun, "none") as told:
+    async with open_keys(begun, "none", raise_again) as told:
         assert "MODEL_URL" not in told.environment
         assert told.environment["MODEL_KEY"].startswith(PLACEHOLDER)
 

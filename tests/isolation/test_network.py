@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import os
+import socket
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
 import anyio
+import pytest
 from anyio.abc import SocketStream
 from tests.isolation.canary import Stage, jails, need_jail
 from tests.isolation.test_jail import output, start
 
-from pilothouse.core.engine import PORT
-from pilothouse.core.isolation import Needs
+from pilothouse.core.engine import PORT, ProcessStart
+from pilothouse.core.errors import StoreError
+from pilothouse.core.isolation import Isolation, Needs
 from pilothouse.isolation.hosts import AllowedHost, Target
-from pilothouse.isolation.proxy import Proxy
+from pilothouse.isolation.network import open_network
+from pilothouse.isolation.proxy import MAX_CONNECTIONS, AskHost, Proxy, refuse_unknown
+from pilothouse.isolation.relay import OUT
 from pilothouse.processes import Launcher
 
 CLIENT = """
@@ -180,3 +186,70 @@ async def test_an_unknown_host_is_asked_about_once_and_a_yes_lets_it_pass(tmp_pa
             tasks.cancel_scope.cancel()
         assert model.asked == ["/x?y"]
     assert asked == [Target("127.0.0.1", model.server_port)]
+
+
+@asynccontextmanager
+async def listening(
+    folder: Path, ask: AskHost, *endpoints: str
+) -> AsyncGenerator[tuple[Callable[[bytes], Awaitable[bytes]], list[Exception]], None]:
+    """Serve a jail's network, without the jail. Yields a function that sends bytes as a program inside would, and returns the answer;
+    and what went wrong with connections."""
+    place, failures = str(folder), list[Exception]()
+    needs = Needs(endpoints=endpoints)
+    begun = ProcessStart("test", ["true"], place, {}, place, needs=needs)
+
+    async def send(data: bytes) -> bytes:
+        with anyio.fail_after(60):
+            async with await anyio.connect_unix(f"/proc/self/fd/{descriptor}/{OUT}") as client:
+                await client.send(data)
+                await client.send_eof()
+                return b"".join([piece async for piece in client])
+
+    descriptor = os.open(folder, os.O_PATH)
+    try:
+        isolation = Isolation("jail", network="model")
+        async with open_network(isolation, begun, folder, lambda _: None, failures.append, ask):
+            yield send, failures
+    finally:
+        os.close(descriptor)
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["GET http://{host}/ x HTTP/1.1", "GET http://{host}/", "CONNECT {host}", "GET", "", " ", "\xff\xfe \0"],
+)
+async def test_a_request_that_is_none_is_answered_and_ends_nothing_else(line: str, tmp_path: Path) -> None:
+    with serving() as model:
+        host = f"127.0.0.1:{model.server_port}"
+        async with listening(tmp_path, refuse_unknown, f"http://{host}/v1") as (send, failures):
+            told = await send(line.format(host=host).encode("latin-1") + b"\r\n\r\n")
+            assert told.startswith(b"HTTP/1.1 400 ")
+            assert (await send(f"GET http://{host}/ HTTP/1.1\r\n\r\n".encode())).endswith(b"first answer")
+        assert failures == []
+
+
+async def test_an_ask_that_fails_ends_one_connection(tmp_path: Path) -> None:
+    async def ask(target: Target) -> bool:
+        raise StoreError("the disk is full")
+
+    with serving() as model:
+        host = f"127.0.0.1:{model.server_port}"
+        async with listening(tmp_path, ask, f"http://{host}/v1") as (send, failures):
+            assert await send(b"CONNECT example.org:443 HTTP/1.1\r\n\r\n") == b""
+            assert (await send(f"GET http://{host}/ HTTP/1.1\r\n\r\n".encode())).endswith(b"first answer")
+        assert [str(error) for error in failures] == ["the disk is full"]
+
+
+async def test_one_connection_too_many_is_closed() -> None:
+    proxy = Proxy([], lambda target: None)
+    pairs = [socket.socketpair() for _ in range(MAX_CONNECTIONS + 1)]
+    served = [await SocketStream.from_socket(inner) for inner, _ in pairs]
+    async with anyio.create_task_group() as tasks:
+        for stream in served[:-1]:
+            tasks.start_soon(proxy.handle, stream)
+        await anyio.wait_all_tasks_blocked()
+        with anyio.fail_after(60):
+            await proxy.handle(served[-1])
+        tasks.cancel_scope.cancel()
+    for _, outer in pairs:
+        outer.close()

@@ -19,6 +19,7 @@ profiles = st.builds(
     write=st.lists(paths, max_size=3).map(tuple),
     hidden=st.lists(paths.map(lambda path: Mount("empty", path)), max_size=3).map(tuple),
     own=st.lists(paths.map(lambda path: Mount("read", path)), max_size=2).map(tuple),
+    system=st.lists(paths.map(lambda path: Mount("read", path)), max_size=2).map(tuple),
     shares_network=st.booleans(),
     is_root=st.booleans(),
 )
@@ -33,7 +34,7 @@ def shown(profile: Profile, path: str) -> Mount | None:
 @given(profiles, paths)
 def test_a_path_that_no_mount_names_is_absent(profile: Profile, path: str) -> None:
     given_paths = [profile.workspace, profile.home, *profile.read, *profile.write]
-    given_paths += [mount.target for mount in (*profile.own, *profile.hidden)]
+    given_paths += [mount.target for mount in (*profile.system, *profile.own, *profile.hidden)]
     if not any(is_within(path, above) for above in given_paths):
         assert shown(profile, path) is None
 
@@ -42,7 +43,24 @@ def test_a_path_that_no_mount_names_is_absent(profile: Profile, path: str) -> No
 def test_what_is_ours_is_hidden_whatever_the_operator_allows(profile: Profile) -> None:
     for cover in profile.hidden:
         found = shown(profile, cover.target)
-        assert found is None or found.kind == "empty" or found in profile.own or found.target == profile.home
+        assert found is None or found.kind == "empty" or found.target == profile.home
+
+
+def test_what_is_ours_is_hidden_under_every_name_that_a_folder_has() -> None:
+    ours = Mount("hide_file", "/dotfiles/config/pilothouse/config.toml")
+    alias = Mount("read", "/home/user/.config", "/dotfiles/config")
+    made = mounts(Profile("/work", "/home/user", "/var/scratch", aliases=(alias,), hidden=(ours,)))
+    assert made[-2:] == [
+        Mount("hide_file", "/home/user/.config/pilothouse/config.toml"),
+        Mount("write", "/work"),
+    ]
+
+
+def test_a_workspace_among_what_is_ours_is_there_though_a_folder_around_it_is_shown() -> None:
+    ours, work = Mount("empty", "/data/ours"), "/data/ours/trees/shop"
+    profile = Profile(work, "/home/user", "/var/scratch", read=("/data",), hidden=(ours,))
+    assert shown(profile, work) == Mount("write", work)
+    assert shown(profile, "/data/ours/trees") == ours
 
 
 @given(profiles)

@@ -26,11 +26,18 @@ from pilothouse.config.sections import read_servers
 from pilothouse.config.sources import WORKSPACE_FILE, Leaf, flatten, read_toml
 from pilothouse.config.values import check_rules
 from pilothouse.core.conversation import BusyPolicy
-from pilothouse.core.isolation import Isolation, Kind, Limits, Network, overlaid, tightened
+from pilothouse.core.isolation import (
+    WORKSPACE_FILE_NAME,
+    Isolation,
+    Kind,
+    Limits,
+    Network,
+    overlaid,
+    tightened,
+)
 from pilothouse.core.mcp import McpServer
 from pilothouse.core.policy import MODES, ApprovalMode, Rule, parse_rule
 
-WORKSPACE_FILE_NAME = ".pilothouse.toml"
 MAX_BYTES = 64_000
 NARROWING = ("rules", "approval_mode", "isolation", "network", "limits")
 """Preferences that only narrow, and are handled apart from the choices."""
@@ -262,7 +269,8 @@ class Narrowing(Struct, frozen=True):
 
 
 UNCHANGED = Narrowing()
-STRICTEST = Narrowing(at_most="minimal")
+STRICTEST = Narrowing(at_most="minimal", isolation="jail", network="none")
+"""Of a file that cannot be read: nobody knows what it wished."""
 
 
 def narrowing_of(folder: Path) -> Narrowing:

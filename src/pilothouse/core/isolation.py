@@ -15,6 +15,8 @@ WhenMissing = Literal["refuse", "open"]
 KINDS: tuple[Kind, ...] = ("none", "auto", "jail", "container")
 NETWORKS: tuple[Network, ...] = ("open", "model", "none")
 """Both from the loosest to the tightest."""
+WORKSPACE_FILE_NAME = ".pilothouse.toml"
+"""A workspace's own settings, which may narrow the operator's."""
 UPLOADS = ".pilothouse/uploads"
 """Where a jail shows, in the workspace, the files that people sent. On the machine they lie elsewhere."""
 INSIDE_USER = 1000

@@ -22,6 +22,7 @@ from pilothouse.isolation.container import (
 )
 from pilothouse.isolation.container_files import lay_out, prepare, transcripts
 from pilothouse.isolation.limits import bounds_of
+from pilothouse.isolation.pins import check_words
 from pilothouse.isolation.profile import Mount, Profile, mounts
 from pilothouse.isolation.runtime import remove_container, root_words
 from pilothouse.isolation.system import is_system
@@ -59,7 +60,8 @@ def contain(
     )
     environment = start.environment if has_own_root else _without_path(start.environment)
     argv = start.argv if has_own_root else image_argv(start.argv, start.environment.get("PATH", os.defpath))
-    words = container_words(box, profile, environment, argv)
+    checks = check_words((*profile.guarded, *profile.own)) if has_own_root else ()
+    words = container_words(box, profile, environment, [*checks, *argv])
     outside = {**environment, **client_environment(os.environ)}
     return msgspec.structs.replace(start, argv=words, environment=outside)
 

@@ -22,10 +22,11 @@ import msgspec
 from pilothouse.core.engine import ProcessStart
 from pilothouse.core.isolation import Isolation
 from pilothouse.isolation.container import cover_of, source_of
+from pilothouse.isolation.pins import open_folder, pinned
 from pilothouse.isolation.profile import Mount, is_within
 
 INSIDE = "/workspace"
-CONVERSATIONS = ".pilothouse/conversations"
+OWN_FOLDER, CONVERSATIONS = ".pilothouse", "conversations"
 DOWNLOADS = "downloads"
 ROOT_FOLDERS = ("dev", "proc", "sys", "etc", "tmp", "run", "var/tmp", "usr")
 
@@ -76,15 +77,18 @@ def extra_links(isolation: Isolation) -> dict[str, str]:
 
 def transcripts(workspace: str) -> list[Mount]:
     """Show the transcripts as `conversations`, unless the workspace has such a folder of its own. Git does not see an empty one."""
-    kept, shown = os.path.join(workspace, CONVERSATIONS), os.path.join(workspace, "conversations")
-    if not os.path.isdir(kept) or os.path.islink(kept):
-        return []
+    kept, shown = os.path.join(workspace, OWN_FOLDER, CONVERSATIONS), os.path.join(workspace, CONVERSATIONS)
     try:
+        with (
+            open_folder(os.path.join(workspace, OWN_FOLDER)) as own,
+            open_folder(CONVERSATIONS, own) as place,
+        ):
+            state = os.fstat(place)
         os.makedirs(shown, exist_ok=True)
         is_free = not os.path.islink(shown) and not os.listdir(shown)
     except OSError:
         return []
-    return [Mount("read", shown, kept)] if is_free else []
+    return [pinned("read", shown, state, kept)] if is_free else []
 
 
 def prepare(found: Iterable[Mount], root: Path | None, covers: Path, ours: Path) -> None:

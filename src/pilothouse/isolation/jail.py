@@ -9,15 +9,14 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
-import sys
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
 import anyio.to_thread
 import msgspec
-from msgspec import Struct
 
 from pilothouse.core.engine import ProcessStart
 from pilothouse.core.isolation import Container, Isolation, Kind, Needs
@@ -29,17 +28,21 @@ from pilothouse.isolation.container import Runtime
 from pilothouse.isolation.host_answers import AskPeople, HostAnswers
 from pilothouse.isolation.hosts import Target
 from pilothouse.isolation.keys import open_keys
+from pilothouse.isolation.layout import Places, make_profile
 from pilothouse.isolation.limits import bounds_of, limiter_words
 from pilothouse.isolation.network import Wiring, open_network
-from pilothouse.isolation.profile import Mount, Profile, is_within, jail_arguments, refusal
-from pilothouse.isolation.repository import repository_mounts, write_author
+from pilothouse.isolation.pins import check_words
+from pilothouse.isolation.profile import Profile, jail_arguments, refusal
+from pilothouse.isolation.repository import write_author
 from pilothouse.isolation.runtime import find_runtime, remove_container
 from pilothouse.isolation.support import Support, find_support
-from pilothouse.isolation.system import is_system, program_mounts, system_mounts
-from pilothouse.isolation.uploads import uploads_folder, uploads_mounts
+from pilothouse.isolation.uploads import uploads_folder
 from pilothouse.processes.errors import SpawnFailed, SpawnProblem
 
-NO_JAIL = "The workspace {workspace} wants isolation = {kind!r}, which cannot be had here, so nothing was started. {problem}"
+NO_JAIL = (
+    "The workspace {workspace} wants isolation = {kind!r}, which cannot be had here, so nothing was started. {problem} "
+    "A .pilothouse.toml that cannot be read wants a jail too: pilothouse config check shows what is wrong in it."
+)
 JAILED = "jailed, network: {network}"
 UNPROVED = "in a jail, not proved with this engine, network: {network}"
 CONTAINED = "in a container, not proved with this engine, network: {network}"
@@ -52,18 +55,6 @@ _DROPPED = ("XDG_RUNTIME_DIR", "TMPDIR")
 async def nobody(workspace: str, host: str) -> str:
     """Nobody can be asked: no gateway runs."""
     return "no"
-
-
-class Places(Struct, frozen=True):
-    """Where our own things are."""
-
-    scratch: str
-    """The folder for the private homes of jails."""
-    hidden: tuple[str, ...]
-    """Folders and files."""
-    home: str
-    uploads: str = ""
-    """The folder for files that people send, with one of its own for each workspace."""
 
 
 class Jails:
@@ -92,6 +83,7 @@ class Jails:
         self._lanes = os.path.realpath(lanes) if lanes else ""
         self.ask_people: AskPeople = nobody
         """Asks about hosts; set once there is a gateway."""
+        self._open_asks: Counter[str] = Counter()
 
     def note_trust(self, real: str, trusted: bool, jail: bool) -> None:
         """Learn whether a folder is trusted, and whether its owner chose a jail for it: "auto" asks."""
@@ -166,11 +158,11 @@ class Jails:
             return
         opened = self._open_container if isolation.kind == "container" else self._open_jail
         with open_scratch(self.places.scratch) as scratch:
-            note = partial(self._note_refused, start)
-            ask = HostAnswers(start.workspace, self.ask_people)
+            note, failed = partial(self._note_refused, start), partial(self._note_failed, start)
+            ask = HostAnswers(start.workspace, self.ask_people, self._open_asks)
             async with (
-                open_keys(start, isolation.network, hold=isolation.kind == "jail") as told,
-                open_network(isolation, told, scratch / NETWORK, note, ask) as wiring,
+                open_keys(start, isolation.network, failed, hold=isolation.kind == "jail") as told,
+                open_network(isolation, told, scratch / NETWORK, note, failed, ask) as wiring,
                 opened(told, isolation, scratch, wiring) as jailed,
             ):
                 yield jailed
@@ -202,6 +194,9 @@ class Jails:
     def _note_refused(self, start: ProcessStart, target: Target) -> None:
         self._log("isolation.host_refused", process=start.name, workspace=start.workspace, host=str(target))
 
+    def _note_failed(self, start: ProcessStart, error: Exception) -> None:
+        self._log("isolation.connection_failed", level="warning", process=start.name, error=repr(error))
+
     def _refuse(self, start: ProcessStart, isolation: Isolation, problem: str) -> None:
         if isolation.when_missing == "open":
             self._log("isolation.missing", level="warning", process=start.name, problem=problem)
@@ -218,7 +213,7 @@ class Jails:
         limiter: tuple[str, ...],
     ) -> ProcessStart:
         profile = self._profile(start, isolation, private_home, wiring)
-        limited = msgspec.structs.replace(profile, limiter=limiter)
+        limited = msgspec.structs.replace(profile, limiter=(*limiter, *check_words(profile.guarded)))
         argv = [self._support().program, *jail_arguments(limited, wiring.argv)]
         environment = {**inside(start.environment), **wiring.environment}
         return msgspec.structs.replace(start, argv=argv, environment=environment)
@@ -245,70 +240,6 @@ class Jails:
         for source in start.needs.mounts.values():
             os.makedirs(source, mode=0o700, exist_ok=True)
         return profile
-
-
-def make_profile(
-    start: ProcessStart,
-    isolation: Isolation,
-    places: Places,
-    home: str,
-    private_home: Path,
-    wiring: Wiring,
-) -> Profile:
-    """Return the jail of one start."""
-    workspace, needs = os.path.realpath(start.workspace), start.needs
-    path = start.environment.get("PATH", os.defpath)
-    shown = (workspace, *isolation.allow_read, *isolation.allow_write)
-    own = [
-        *(
-            mount
-            for one in (start.argv[0], *needs.programs)
-            for mount in program_mounts(one, path)
-            # bubblewrap cannot mount on a link that a folder shows already
-            if not any(is_within(mount.target, above) for above in shown)
-        ),
-        *our_program(),
-        *(Mount("write", target, source) for target, source in needs.mounts.items()),
-        *(Mount("read", one) for one in needs.read),
-        *(Mount("write", one) for one in needs.write),
-        *(Mount("read", one) for one in needs.fixed if not os.path.islink(one)),
-        *uploads_mounts(places.uploads, workspace),
-        *wiring.mounts,
-    ]
-    seen = (*shown, home)
-    if start.workspace != workspace and not any(is_within(start.workspace, above) for above in seen):
-        own.append(Mount("link", start.workspace, workspace))
-    return Profile(
-        workspace,
-        home,
-        str(private_home),
-        system_mounts(),
-        read=isolation.allow_read,
-        write=isolation.allow_write,
-        hidden=tuple(_covers(places.hidden)),
-        guarded=(*repository_mounts(workspace),),
-        own=tuple(own),
-        cwd=start.cwd,
-        shares_network=wiring.shares_network,
-        is_root=os.geteuid() == 0,
-    )
-
-
-def _covers(hidden: Iterable[str]) -> Iterator[Mount]:
-    """Cover folders before what is in them. What does not exist needs no cover, and would be made on the machine."""
-    for path in sorted(set(map(os.path.realpath, hidden))):
-        if os.path.isdir(path):
-            yield Mount("empty", path)
-        elif os.path.exists(path):
-            yield Mount("hide_file", path)
-
-
-def our_program() -> Iterator[Mount]:
-    """Show our Python and package, which the bridge to our tools runs with."""
-    package = str(Path(__file__).parents[1])
-    for path in dict.fromkeys((sys.base_prefix, sys.prefix, package)):
-        if not is_system(path):
-            yield Mount("read", path)
 
 
 def inside(environment: Mapping[str, str]) -> dict[str, str]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from urllib.parse import urlsplit
 
 import anyio
@@ -21,7 +22,7 @@ from pilothouse.core.engine import ProcessStart
 from pilothouse.core.isolation import Network
 from pilothouse.isolation import relay
 from pilothouse.isolation.hosts import endpoint_hosts, is_loopback
-from pilothouse.isolation.network import open_tasks
+from pilothouse.isolation.network import Failed, handle_alone, open_tasks
 
 PLACEHOLDER = "pilothouse-holds-this-key-"
 _CARRY_KEYS = frozenset({b"authorization", b"x-api-key", b"x-goog-api-key", b"api-key"})
@@ -29,7 +30,7 @@ _CARRY_KEYS = frozenset({b"authorization", b"x-api-key", b"x-goog-api-key", b"ap
 
 @asynccontextmanager
 async def open_keys(
-    start: ProcessStart, network: Network, *, hold: bool = True
+    start: ProcessStart, network: Network, failed: Failed, *, hold: bool = True
 ) -> AsyncGenerator[ProcessStart, None]:
     """Yield the start as the program may see it, and serve its models for as long as it lives. Without `hold`, it has its keys."""
     if not start.needs.keys:
@@ -43,7 +44,7 @@ async def open_keys(
             known = {
                 placeholders[one.variable]: start.environment[one.variable] for one in held if one.url == url
             }
-            addresses[url] = await _serve(stack, tasks, url, known)
+            addresses[url] = await _serve(stack, tasks, url, known, failed)
         yield held_back(start, placeholders, addresses)
 
 
@@ -53,14 +54,16 @@ def can_reach(url: str, network: Network) -> bool:
     return bool(found) and (network != "none" or is_loopback(found[0].host))
 
 
-async def _serve(stack: AsyncExitStack, tasks: TaskGroup, url: str, keys: Mapping[str, str]) -> str:
+async def _serve(
+    stack: AsyncExitStack, tasks: TaskGroup, url: str, keys: Mapping[str, str], failed: Failed
+) -> str:
     """Serve a model on a port of loopback; return the address that stands for its URL."""
     from pilothouse.http.forward import Forward  # heavy
 
     forward = Forward(url, lambda headers: put_in(headers, keys))
     listener = await anyio.create_tcp_listener(local_host=relay.LOOPBACK, local_port=0)
     await stack.enter_async_context(listener)
-    tasks.start_soon(listener.serve, forward.handle)
+    tasks.start_soon(listener.serve, partial(handle_alone, forward.handle, failed))
     port = int(listener.extra(SocketAttribute.local_port))  # noqa: S610 - of a socket
     return f"http://{relay.LOOPBACK}:{port}{urlsplit(url).path}"
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -37,6 +37,10 @@ FIRST_PORT = 3128
 NOT_PROXIED = "127.0.0.1,localhost,::1"
 CONNECT_AGAIN_S = 0.05
 
+Handle = Callable[[SocketStream], Awaitable[None]]
+Failed = Callable[[Exception], None]
+"""Hears why a connection was closed that we failed to serve."""
+
 
 class Wiring(Struct, frozen=True):
     """What a start needs to have its network."""
@@ -61,9 +65,11 @@ async def open_network(
     start: ProcessStart,
     folder: Path,
     note: Callable[[Target], None],
+    failed: Failed,
     ask: AskHost = refuse_unknown,
 ) -> AsyncGenerator[Wiring, None]:
-    """Serve a jail's network for as long as it lives. `folder` is empty, and will hold the sockets."""
+    """Serve a jail's network for as long as it lives. `folder` is empty, and will hold the sockets. `note` hears of every host that
+    was refused."""
     if isolation.network == "open":
         yield Wiring(argv=tuple("0" if word == PORT else word for word in start.argv))
         return
@@ -73,13 +79,14 @@ async def open_network(
         with _short(folder) as short:
             listener = await anyio.create_unix_listener(f"{short}/{relay.OUT}", mode=0o600)
             await stack.enter_async_context(listener)
-            tasks.start_soon(listener.serve, proxy.handle)
+            tasks.start_soon(listener.serve, partial(handle_alone, proxy.handle, failed))
             served = 0
             if PORT in start.argv:
                 outer = await anyio.create_tcp_listener(local_host=relay.LOOPBACK, local_port=0)
                 await stack.enter_async_context(outer)
                 served = int(outer.extra(SocketAttribute.local_port))  # noqa: S610 - of a socket
-                tasks.start_soon(outer.serve, partial(_lead_inside, f"{short}/{relay.IN}"))
+                lead = partial(_lead_inside, f"{short}/{relay.IN}")
+                tasks.start_soon(outer.serve, partial(handle_alone, lead, failed))
             yield wiring(isolation, start, str(folder), loopback_ports(hosts), served)
 
 
@@ -96,6 +103,14 @@ async def open_tasks() -> AsyncGenerator[TaskGroup, None]:
             tasks.cancel_scope.cancel()
     if failure is not None:
         raise failure
+
+
+async def handle_alone(handle: Handle, failed: Failed, client: SocketStream) -> None:
+    """Serve one connection of a jail. What goes wrong with it ends it alone."""
+    try:
+        await handle(client)
+    except Exception as error:  # noqa: BLE001 - hostile programs send what they like: none of it may end the gateway
+        failed(error)
 
 
 def wiring(isolation: Isolation, start: ProcessStart, folder: str, ports: list[int], served: int) -> Wiring:

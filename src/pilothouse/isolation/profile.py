@@ -1,12 +1,13 @@
 """What a jailed program finds, as arguments of bubblewrap. Pure.
 
 Rule: a path exists inside only if a mount here names it. Later mounts lie on top of earlier ones, so the order is the
-meaning: system, private home and /tmp, folders that may be read, folders that may be written, then what is ours is hidden
-again, and last what the program itself needs.
+meaning: system, private home and /tmp, folders that may be read, folders that may be written, the workspace, and last what
+the program itself needs. What is ours is hidden in each of them, so only a mount that lies inside of it shows a part.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
@@ -24,6 +25,8 @@ class Mount(Struct, frozen=True):
     kind: Kind
     target: str
     source: str = ""
+    identity: str = ""
+    """Device and inode of what must be mounted, if it could be swapped meanwhile."""
 
     def words(self) -> list[str]:
         if self.kind == "empty":
@@ -43,6 +46,8 @@ class Profile(Struct, frozen=True):
     system: tuple[Mount, ...] = ()
     read: tuple[str, ...] = ()
     write: tuple[str, ...] = ()
+    aliases: tuple[Mount, ...] = ()
+    """Show folders under other names too: the operator wrote a link."""
     hidden: tuple[Mount, ...] = ()
     """Cover our own files and folders wherever a mount would show them."""
     guarded: tuple[Mount, ...] = ()
@@ -73,26 +78,31 @@ def jail_arguments(profile: Profile, argv: Sequence[str]) -> list[str]:
 
 def mounts(profile: Profile) -> list[Mount]:
     """Return every mount, in the order in which they are made."""
-    shown = [
+    around = [
+        *profile.system,
         Mount("write", profile.home, profile.private_home),
         *(Mount("read", path) for path in profile.read),
-        Mount("write", profile.workspace),
         *(Mount("write", path) for path in profile.write),
+        *profile.aliases,
     ]
+    workspace = Mount("write", profile.workspace)
     return [
-        *profile.system,
-        *shown,
+        *around,
+        *(cover for mount in around for cover in _covers(profile.hidden, mount)),
+        workspace,
+        *_covers(profile.hidden, workspace),
         *profile.guarded,
-        *_hide(profile.hidden, [mount.target for mount in shown]),
-        *profile.own,
+        *(one for mount in profile.own for one in (mount, *_covers(profile.hidden, mount))),
     ]
 
 
-def _hide(hidden: Iterable[Mount], shown: Sequence[str]) -> Iterator[Mount]:
-    """Cover what is ours where a mount shows it. The private home, which comes first, shows nothing of the real one."""
+def _covers(hidden: Iterable[Mount], mount: Mount) -> Iterator[Mount]:
+    """Cover what is ours in what a mount shows, under the name that it has there."""
+    source = mount.source or mount.target
     for cover in hidden:
-        if any(is_within(cover.target, above) for above in shown[1:]):
-            yield cover
+        if mount.kind in ("read", "write") and is_within(cover.target, source):
+            inside = os.path.join(mount.target, os.path.relpath(cover.target, source))
+            yield Mount(cover.kind, os.path.normpath(inside))
 
 
 def is_within(path: str, folder: str) -> bool:

@@ -16,6 +16,7 @@ from anyio.abc import ByteReceiveStream, ByteSendStream, ByteStream, SocketStrea
 from pilothouse.isolation.hosts import AllowedHost, Target, is_forbidden_address, is_loopback, parse_target
 
 MAX_HEAD_BYTES = 65536
+MAX_CONNECTIONS = 128
 HEAD_S = 30.0
 CONNECT_S = 30.0
 CLOSE_S = 5.0
@@ -42,22 +43,29 @@ class Proxy:
         self._allowed = allowed
         self._note = note
         self._ask = ask
+        self._open = 0
 
     async def handle(self, client: SocketStream) -> None:
-        """Serve one connection."""
+        """Serve one connection. One too many is closed: the gateway's open files are few."""
         async with client:
-            with suppress(*BROKEN, TimeoutError):
-                await self._serve(client)
+            if self._open >= MAX_CONNECTIONS:
+                return
+            self._open += 1
+            try:
+                with suppress(*BROKEN, TimeoutError):
+                    await self._serve(client)
+            finally:
+                self._open -= 1
 
     async def _serve(self, client: ByteStream) -> None:
         with anyio.fail_after(HEAD_S):
             head, rest = await _read_head(client)
-        words = head.split(b"\r\n", 1)[0].decode("latin-1").split(" ")
+        first, _, fields = head.partition(b"\r\n")
         try:
-            method, address = words[0], words[1]
+            method, address, version = first.decode("latin-1").split(" ")
             tunnel = method == "CONNECT"
             target = parse_target(address) if tunnel else _target_of(address)
-        except (ValueError, IndexError):
+        except ValueError:
             await client.send(_answer(400, "Bad Request", "This proxy takes CONNECT and http:// addresses."))
             return
         if not await self._may(target):
@@ -73,7 +81,7 @@ class Proxy:
             if tunnel:
                 await client.send(b"HTTP/1.1 200 Connection established\r\n\r\n")
             else:
-                await upstream.send(_origin_form(head, address))
+                await upstream.send(_origin_form(f"{method} {_path_of(address)} {version}", fields))
             if rest:
                 await upstream.send(rest)
             await join(client, upstream)
@@ -145,15 +153,15 @@ def _target_of(address: str) -> Target:
     return parse_target(rest.split("/", 1)[0].rpartition("@")[2], 80)
 
 
-def _origin_form(head: bytes, address: str) -> bytes:
+def _path_of(address: str) -> str:
+    return "/" + address.partition("://")[2].partition("/")[2]
+
+
+def _origin_form(first: str, fields: bytes) -> bytes:
     """Return the request as its server expects it. The connection ends with the answer: the next request is judged anew."""
-    first, _, fields = head.partition(b"\r\n")
-    method, _, version = first.split(b" ")
-    path = "/" + address.partition("://")[2].partition("/")[2]
     dropped = (b"proxy-", b"connection:", b"keep-alive:")
     kept = [line for line in fields.split(b"\r\n") if line and not line.lower().startswith(dropped)]
-    lines = [b"%s %s %s" % (method, path.encode("latin-1"), version), *kept, b"Connection: close", b"", b""]
-    return b"\r\n".join(lines)
+    return b"\r\n".join([first.encode("latin-1"), *kept, b"Connection: close", b"", b""])
 
 
 def _answer(status: int, reason: str, text: str) -> bytes:

@@ -6,12 +6,14 @@ elsewhere. A repository that names a folder by a link is not followed: anybody m
 
 from __future__ import annotations
 
-import glob
 import os
+import stat
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
+from pilothouse.isolation.pins import open_folder, pinned, state_of
 from pilothouse.isolation.profile import Mount
 
 _READ_ONLY = ("hooks", "config", "config.worktree", "modules")
@@ -26,64 +28,101 @@ _WITHIN_S = 5.0
 def repository_mounts(workspace: str) -> tuple[Mount, ...]:
     """Show the repository of a workspace writable, but for its hooks and settings."""
     inner = os.path.join(workspace, ".git")
-    if os.path.islink(inner):
+    try:
+        with open_folder(workspace) as place:
+            found = state_of(".git", place)
+            if found and stat.S_ISREG(found.st_mode):
+                return tuple(_worktree(inner, place, found))
+            with open_folder(".git", place) as own:
+                return tuple(_guard(inner, own))
+    except OSError:  # there is none, or a link, or it became one
         return ()
-    if os.path.isdir(inner):
-        return tuple(_guard(inner))
-    if os.path.isfile(inner):
-        return tuple(_worktree(inner))
-    return ()
 
 
-def _guard(folder: str) -> Iterator[Mount]:
-    """A folder that is a mount cannot be renamed, so another one cannot take its place.
+def _guard(folder: str, place: int) -> Iterator[Mount]:
+    """A folder that is a mount cannot be renamed, so another one cannot take its place."""
+    guarded = _guarded_parts(place)
+    yield pinned("read" if guarded is None else "write", folder, os.fstat(place))
+    for name, state in (guarded or {}).items():
+        yield pinned("read", os.path.join(folder, name), state)
+
+
+def _guarded_parts(place: int) -> dict[str, os.stat_result] | None:
+    """Return what must not be written; None for a repository with links among it.
 
     git takes settings and hooks from the folder that `commondir` names. One that names another folder is not ours to judge."""
-    common = os.path.join(folder, "commondir")
-    guarded = [*(os.path.join(folder, name) for name in _READ_ONLY), common, *_worktree_files(folder)]
-    if any(map(os.path.islink, guarded)) or not _make_guarded(folder, common) or _line(common) != _ITSELF:
-        yield Mount("read", folder)
-        return
-    yield Mount("write", folder)
-    yield from (Mount("read", path) for path in guarded if os.path.lexists(path))
-
-
-def _make_guarded(folder: str, common: str) -> bool:
-    """Make what is missing of the guarded parts, or a program inside could make it; return whether they are there."""
     try:
-        if not os.path.lexists(os.path.join(folder, "hooks")):
-            os.makedirs(os.path.join(folder, "hooks"))
-        if not os.path.lexists(common):
-            with open(common, "x", encoding="ascii") as file:
-                file.write(f"{_ITSELF}\n")
+        _make_missing(place)
+        if _line("commondir", place) != _ITSELF:
+            return None
+        states = {name: state_of(name, place) for name in (*_READ_ONLY, "commondir")}
+        states |= _worktree_files(place)
     except OSError:
-        return False
-    return True
+        return None
+    found = {name: state for name, state in states.items() if state is not None}
+    return None if any(stat.S_ISLNK(state.st_mode) for state in found.values()) else found
 
 
-def _worktree_files(folder: str) -> Iterator[str]:
-    """Return the files of the repository's worktrees that name its settings."""
-    for name in ("commondir", "config.worktree"):
-        yield from glob.glob(os.path.join(glob.escape(folder), "worktrees", "*", name))
+def _make_missing(place: int) -> None:
+    """Make what is missing of the guarded parts, or a program inside could make it."""
+    with suppress(FileExistsError):
+        os.mkdir("hooks", dir_fd=place)
+    with suppress(FileExistsError):
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        with open(os.open("commondir", flags, 0o666, dir_fd=place), "w", encoding="ascii") as file:
+            file.write(f"{_ITSELF}\n")
 
 
-def _worktree(file: str) -> Iterator[Mount]:
-    """Show the repository of a worktree, if that one says that the worktree is its own."""
-    yield Mount("read", file)
-    own = os.path.realpath(_line(file).removeprefix("gitdir:").strip())
-    if os.path.realpath(_line(os.path.join(own, "gitdir"))) != os.path.realpath(file):
-        return
-    common = os.path.realpath(os.path.join(own, _line(os.path.join(own, "commondir"))))
-    if os.path.isdir(os.path.join(common, "objects")) and os.path.dirname(os.path.dirname(own)) == common:
-        yield from _guard(common)
+def _worktree_files(place: int) -> dict[str, os.stat_result | None]:
+    """Return the files of the repository's worktrees that name its settings. Raises `OSError` for a link to a folder."""
+    if state_of("worktrees", place) is None:
+        return {}
+    found: dict[str, os.stat_result | None] = {}
+    with open_folder("worktrees", place) as trees:
+        for name in _names(trees):
+            state = state_of(name, trees)
+            if state is None or stat.S_ISREG(state.st_mode):
+                continue
+            with open_folder(name, trees) as tree:
+                for file in ("commondir", "config.worktree"):
+                    found[f"worktrees/{name}/{file}"] = state_of(file, tree)
+    return found
 
 
-def _line(path: str) -> str:
-    """Return the first line of a small plain file; empty if there is none."""
+def _names(place: int) -> list[str]:
+    descriptor = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=place)
     try:
-        if not os.path.isfile(path):
-            return ""
-        with open(path, "rb") as file:
+        return os.listdir(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _worktree(file: str, place: int, state: os.stat_result) -> Iterator[Mount]:
+    """Show the repository of a worktree, if that one says that the worktree is its own."""
+    yield pinned("read", file, state)
+    own = os.path.realpath(_line(".git", place).removeprefix("gitdir:").strip())
+    trees, name = os.path.split(own)
+    common = os.path.dirname(trees)
+    with (
+        suppress(OSError),  # it is not the worktree of a repository
+        open_folder(common) as shared,
+        open_folder(os.path.basename(trees), shared) as all_trees,
+        open_folder(name, all_trees) as tree,
+    ):
+        leads_back = os.path.realpath(_line("gitdir", tree)) == file
+        leads_up = os.path.realpath(os.path.join(own, _line("commondir", tree))) == common
+        objects = state_of("objects", shared)
+        if leads_back and leads_up and objects and stat.S_ISDIR(objects.st_mode):
+            yield from _guard(common, shared)
+
+
+def _line(name: str, at: int) -> str:
+    """Return the first line of a small plain file; empty if there is none."""
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        with open(os.open(name, flags, dir_fd=at), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                return ""
             return os.fsdecode(file.read(_MAX_BYTES).split(b"\n")[0]).strip()
     except OSError:
         return ""

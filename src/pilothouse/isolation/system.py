@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -16,6 +17,8 @@ SECRETS += ("/etc/ssl/private", "/etc/ssh", "/etc/security/opasswd", "/etc/krb5.
 """Of /etc, hidden where this user may read them: a gateway of root could show them."""
 PRIVATE = ("/tmp", "/var/tmp", "/run")  # noqa: S108 - folders inside, which are empty
 _RESOLVER = "/etc/resolv.conf"
+_INTERPRETERS = re.compile(r"node|bun|deno|python(3(\.\d+)?)?")
+_PREFIX_PARTS = ("bin", "lib", "lib64")
 
 
 @lru_cache(maxsize=1)
@@ -46,39 +49,47 @@ def _secrets() -> Iterator[Mount]:
             yield Mount("empty" if os.path.isdir(path) else "hide_file", path)
 
 
-def is_system(path: str) -> bool:
-    """Tell whether every jail shows this path."""
+def is_system(path: str, private: Sequence[str] = ()) -> bool:
+    """Tell whether every jail shows this path. `private` are folders and files that it covers."""
+    if any(is_within(path, one) for one in private):
+        return False
     return any(is_within(path, folder) for folder in FOLDERS)
 
 
-def program_mounts(program: str, path: str) -> tuple[Mount, ...]:
+def program_mounts(program: str, path: str, private: Sequence[str] = ()) -> tuple[Mount, ...]:
     """Show a program that lies outside of the system: its file, or the packages that a script of npm belongs to, and the
-    interpreter that its first line names."""
+    interpreter that its first line names. `private` are real folders and files that this must not show."""
     found = shutil.which(program, path=path) or program
-    return tuple(
-        Mount("read", one) for one in dict.fromkeys(_program_paths(found, path)) if not is_system(one)
-    )
+    shown = dict.fromkeys(_program_paths(found, path, private))
+    return tuple(Mount("read", one) for one in shown if not is_system(one, private))
 
 
-def _program_paths(program: str, path: str) -> Iterator[str]:
+def _program_paths(program: str, path: str, private: Sequence[str]) -> Iterator[str]:
     real = os.path.realpath(program)
     if not os.path.isfile(real):
         return
-    yield from _package(real)
+    yield from _package(Path(real), private)
     yield program
     if interpreter := _interpreter(real, path):
-        yield from _program_paths(interpreter, path)
+        yield from _program_paths(interpreter, path, private)
 
 
-def _package(real: str) -> Iterator[str]:
+def _package(real: Path, private: Sequence[str]) -> Iterator[str]:
     """Yield the outermost `node_modules` around a file, the prefix of an interpreter, or the file alone."""
-    parts = Path(real).parts
-    if "node_modules" in parts:
-        yield str(Path(*parts[: parts.index("node_modules") + 1]))
-    elif Path(real).name.startswith(("node", "python", "bun", "deno")) and Path(real).parent.name == "bin":
-        yield str(Path(real).parent.parent)
+    if "node_modules" in real.parts:
+        yield str(Path(*real.parts[: real.parts.index("node_modules") + 1]))
+    elif _INTERPRETERS.fullmatch(real.name) and real.parent.name == "bin":
+        yield from _prefix(real.parent.parent, private)
     else:
-        yield real
+        yield str(real)
+
+
+def _prefix(folder: Path, private: Sequence[str]) -> Iterator[str]:
+    """Yield a prefix, or only what an interpreter needs of one that other things lie in: ~/.local, or the home folder."""
+    if any(is_within(one, str(folder)) for one in private):
+        yield from (str(folder / name) for name in _PREFIX_PARTS)
+    else:
+        yield str(folder)
 
 
 def _interpreter(program: str, path: str) -> str:

@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from pilothouse.core.isolation import UPLOADS
+from pilothouse.isolation.pins import make_folders
 from pilothouse.isolation.profile import Mount
 
 DAY_S = 86400.0
@@ -25,8 +26,8 @@ def uploads_folder(folder: str, workspace: str) -> str:
     if not folder or os.path.realpath(target) != target:
         return ""
     try:
-        os.makedirs(target, exist_ok=True)
-    except OSError:  # a file is in its place, or nobody may write there
+        make_folders(workspace, UPLOADS.split("/"))
+    except OSError:  # a file or a link is in its place, or nobody may write there
         return ""
     return os.path.join(folder, hashlib.sha256(os.fsencode(workspace)).hexdigest()[:16])
 

@@ -253,7 +253,7 @@ class AcpEngine:
             environment,
             brief.workspace,
             trusted=brief.trusted,
-            needs=agent_needs(agent, command, folder, environment, brief, added),
+            needs=agent_needs(agent, command, folder, environment, brief, added, config.environment),
         )
         key = (
             tuple(argv),

@@ -9,6 +9,7 @@ from pathlib import Path
 from pilothouse.core.engine import Brief
 from pilothouse.core.isolation import HeldKey, Needs, server_endpoints, server_programs
 from pilothouse.engines.acp.agents import Agent
+from pilothouse.processes import allowed_environment
 
 SETTINGS = ("settings.json", "installation_id", "google_accounts.json")
 LOGIN = ("oauth_creds.json",)
@@ -21,19 +22,30 @@ def agent_needs(
     environment: Mapping[str, str],
     brief: Brief,
     folders: Sequence[str],
+    names: Sequence[str] = (),
 ) -> Needs:
-    """`folder` holds the files that the agent is started with; `folders` were added by the operator."""
+    """`folder` holds the files that the agent is started with; `folders`, and the variables in `names`, were added by the operator."""
     own = os.path.join(environment.get("HOME") or "/", agent.home) if agent.home else ""
-    named = [value for value in environment.values() if value.startswith(("http://", "https://"))]
     files = [word for word in command[1:] if word.startswith("/")]
     return Needs(
         read=(str(folder), *(os.path.join(own, name) for name in SETTINGS if own)),
         write=(*folders, *(os.path.join(own, name) for name in LOGIN if own)),
         mounts={own: str(folder.with_name(f"{folder.name}-home"))} if own else {},
-        endpoints=(*named, *agent.endpoints, *server_endpoints(brief.mcp_servers)),
+        endpoints=(
+            *_addresses((*agent.names, *names), environment),
+            *agent.endpoints,
+            *server_endpoints(brief.mcp_servers),
+        ),
         programs=(*files, *server_programs(brief.mcp_servers)),
         keys=tuple(_keys(agent, environment)),
     )
+
+
+def _addresses(names: Sequence[str], environment: Mapping[str, str]) -> Iterator[str]:
+    """Yield the URLs in an agent's own variables. Everything could be reached through a proxy, so a proxy's is none of them."""
+    for name, value in allowed_environment(environment, names).items():
+        if value.startswith(("http://", "https://")) and not name.upper().endswith("_PROXY"):
+            yield value
 
 
 def _keys(agent: Agent, environment: Mapping[str, str]) -> Iterator[HeldKey]:
