@@ -151,10 +151,16 @@ async def _lead_inside(path: str, client: SocketStream) -> None:
     """Lead a connection to the port on which the program serves, as soon as the relay is there."""
     async with client:
         with suppress(*BROKEN):
-            while not await anyio.Path(path).exists():
-                await anyio.sleep(CONNECT_AGAIN_S)
-            async with await anyio.connect_unix(path) as inner:
+            async with await _connect(path) as inner:
                 await join(client, inner)
+
+
+async def _connect(path: str) -> SocketStream:
+    while True:
+        try:
+            return await anyio.connect_unix(path)
+        except (FileNotFoundError, ConnectionRefusedError):  # it is not there, or does not listen yet
+            await anyio.sleep(CONNECT_AGAIN_S)
 
 
 @contextmanager

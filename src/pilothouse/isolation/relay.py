@@ -43,7 +43,13 @@ def listen_inward(path: str) -> socket.socket:
     return made
 
 
-def relay(folder: str, proxy: socket.socket, forwarded: dict[int, socket.socket], served: int) -> None:
+def relay(
+    folder: str,
+    proxy: socket.socket,
+    forwarded: dict[int, socket.socket],
+    served: int,
+    inner: socket.socket | None,
+) -> None:
     """Serve until the jail ends."""
     import threading
 
@@ -66,8 +72,8 @@ def relay(folder: str, proxy: socket.socket, forwarded: dict[int, socket.socket]
 
     tasks: list[tuple[Any, ...]] = [(proxy, outward, 0)]
     tasks += [(one, outward, port) for port, one in forwarded.items()]
-    if served:
-        tasks.append((listen_inward(os.path.join(folder, IN)), inward))
+    if inner is not None:
+        tasks.append((inner, inward))
     for one in tasks:
         threading.Thread(target=accept, args=one, daemon=True).start()
     threading.Event().wait()
@@ -120,11 +126,12 @@ def copy(source: socket.socket, target: socket.socket) -> None:
 def main(folder: str, proxy_port: str, forwarded: str, served: str, dashes: str, *argv: str) -> int:
     ports = {int(port): listen(int(port)) for port in forwarded.split(",") if port}
     proxy = listen(int(proxy_port))
+    inner = listen_inward(os.path.join(folder, IN)) if int(served) else None
     if os.fork() == 0:
         nothing = os.open(os.devnull, os.O_RDWR)
         for descriptor in (0, 1, 2):  # the gateway waits for the end of the program's output
             os.dup2(nothing, descriptor)
-        relay(folder, proxy, ports, int(served))
+        relay(folder, proxy, ports, int(served), inner)
     try:
         os.execvp(argv[0], argv)  # noqa: S606 - the program takes this process over
     except OSError as error:
