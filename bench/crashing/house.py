@@ -193,7 +193,7 @@ def _engine(home: Home, store: Store, log: Log, script: Path) -> Engine:
     host = EngineHost(blobs, dict(os.environ), str(home.folder), str(home.database), log)
     if os.environ.get(JAILED):
         jails = _jails(home, log)
-        host = msgspec.structs.replace(host, jail=jails.open, confines=jails.confines)
+        host = msgspec.structs.replace(host, jail=jails.open, isolation=jails.isolation)
     others = {"acp": _acp_engine, "codex": _codex_engine, "native": _native_engine}
     if make := others.get(os.environ.get(CHOSEN, "")):
         return make(msgspec.structs.replace(host, judge=_judge), home, script)

@@ -20,4 +20,4 @@ def maybe_jailed(host: EngineHost, home: Path) -> EngineHost:
         return host
     isolation = msgspec.convert({"kind": "jail", "network": NETWORK}, Isolation)
     made = Jails(lambda workspace: isolation, Places(str(home.parent / "jails"), (), str(home)), host.log)
-    return msgspec.structs.replace(host, jail=made.open, confines=made.confines)
+    return msgspec.structs.replace(host, jail=made.open, isolation=made.isolation)

@@ -18,28 +18,32 @@ A_USER = 1000
 
 
 def automatic(stage: Stage, folder: Path, support: Support, user: int = A_USER) -> Jails:
-    return Jails(lambda workspace: AUTO, jails(stage, folder).places, no_log, lambda: support, user=user)
+    made = Jails(lambda workspace: AUTO, jails(stage, folder).places, no_log, lambda: support, user=user)
+    made.look(str(stage.workspace))
+    return made
 
 
 def test_a_proved_engine_is_jailed_in_a_folder_that_is_not_trusted(stage: Stage, tmp_path: Path) -> None:
     made, place = automatic(stage, tmp_path, Support("/usr/bin/bwrap")), str(stage.workspace)
-    assert made.confines(place, "claude")
+    assert made.isolation(place, "claude").confines
     assert made.describe(place, "claude") == "jailed, network: open"
-    assert not made.confines(place, "some-agent")
+    assert not made.isolation(place, "some-agent").confines
     assert "NOT ISOLATED: no jail was proved with the engine some-agent" in made.describe(place, "some-agent")
-    assert made.confines(place), "a script of a schedule has no engine around it"
+    assert made.isolation(place).confines, "a script of a schedule has no engine around it"
 
 
 def test_in_a_trusted_folder_the_owner_chose(stage: Stage, tmp_path: Path) -> None:
     made, place = automatic(stage, tmp_path, Support("/usr/bin/bwrap")), str(stage.workspace)
     made.note_trust(place, True, False)
-    assert not made.confines(place, "claude")
+    assert not made.isolation(place, "claude").confines
     assert f"pilothouse trust --jail {place}" in made.describe(place, "claude")
     made.note_trust(place, True, True)
-    assert made.confines(place, "claude")
+    assert made.isolation(place, "claude").confines
     made.note_trust(place, True, False)
     made.note_trust(place, False, False)
-    assert made.confines(place, "claude"), "its settings have changed, so it is not trusted any more"
+    assert made.isolation(place, "claude").confines, (
+        "its settings have changed, so it is not trusted any more"
+    )
 
 
 async def test_where_no_jail_can_be_made_it_runs_open_and_says_why(stage: Stage, tmp_path: Path) -> None:
@@ -49,12 +53,12 @@ async def test_where_no_jail_can_be_made_it_runs_open_and_says_why(stage: Stage,
         (Support("/usr/bin/bwrap"), 0, "runs as root"),
     ):
         made = automatic(stage, tmp_path, support, user)
-        assert not made.confines(place, "claude")
+        assert not made.isolation(place, "claude").confines
         assert made.describe(place, "claude").startswith("NOT ISOLATED: ")
         assert why in made.describe(place, "claude")
         assert (await output(Launcher(made.open), start(stage, "echo ran"))).strip() == "ran"
     at_home = automatic(stage, tmp_path, Support("/usr/bin/bwrap"))
-    assert not at_home.confines(str(stage.home), "claude")
+    assert not at_home.isolation(str(stage.home), "claude").confines
     assert "holds the home folder" in at_home.describe(str(stage.home), "claude")
 
 

@@ -178,7 +178,7 @@ async def test_a_turn_of_the_script_engine_runs_in_a_container(stage: Stage, tmp
     need_container()
     rig, made = ScriptRig(stage.workspace), containers(stage, tmp_path, network="none")
     script = rig.write([{"say": "from inside"}])
-    host = msgspec.structs.replace(rig.host(), jail=made.open, confines=made.confines)
+    host = msgspec.structs.replace(rig.host(), jail=made.open, isolation=made.isolation)
     async with (
         ScriptEngine(ScriptConfig(script=str(script), open_s=WITHIN_S), host) as engine,
         engine.open(rig.brief()) as session,
@@ -194,7 +194,7 @@ async def test_nothing_that_claude_runs_reaches_beyond_its_container(stage: Stag
     with open_api(bash(stage.script(*REACHES)), say("done")) as api:
         rig = ClaudeRig(tmp_path, api)
         made = containers(stage, tmp_path, network="model")
-        host = msgspec.structs.replace(rig.host(), jail=made.open, confines=made.confines)
+        host = msgspec.structs.replace(rig.host(), jail=made.open, isolation=made.isolation)
         brief = rig.brief(approval_mode="full-access")
         async with ClaudeEngine(rig.config(), host) as engine, engine.open(brief) as session:
             assert end_of(await read_claude(session)).answer == "done"

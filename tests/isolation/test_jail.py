@@ -173,10 +173,10 @@ async def test_where_no_jail_can_be_made_nothing_starts_unless_the_operator_said
     refused = without("refuse")
     with pytest.raises(SpawnFailed, match="apt install bubblewrap"):
         await output(Launcher(refused.open), start(stage, "echo ran"))
-    assert refused.confines(str(stage.workspace))
+    assert refused.isolation(str(stage.workspace)).confines
     opened = without("open")
     assert (await output(Launcher(opened.open), start(stage, "echo ran"))).strip() == "ran"
-    assert not opened.confines(str(stage.workspace))
+    assert not opened.isolation(str(stage.workspace)).confines
     assert "bubblewrap" in opened.problem(str(stage.workspace))
     assert logged == ["isolation.missing"]
     assert opened.describe(str(stage.workspace), "claude").startswith("NOT ISOLATED: bubblewrap")
@@ -185,6 +185,8 @@ async def test_where_no_jail_can_be_made_nothing_starts_unless_the_operator_said
 def test_the_word_jailed_is_for_engines_whose_canaries_held(stage: Stage, tmp_path: Path) -> None:
     need_jail()
     made, place = jails(stage, tmp_path, network="model"), str(stage.workspace)
+    assert "not known yet" in made.describe(place, "claude")
+    made.look(place)
     assert made.describe(place, "claude") == "jailed, network: model"
     assert made.describe(place, "codex") == made.describe(place, "opencode") == made.describe(place, "claude")
     assert "not proved" in made.describe(place, "native")

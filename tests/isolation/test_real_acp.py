@@ -42,7 +42,7 @@ async def test_nothing_that_the_agent_runs_reaches_beyond_its_jail(name: str, tm
         made.host = msgspec.structs.replace(
             holding_key(made.host, KEYS[name][0]),
             jail=(shut := jails(stage, tmp_path, network="model")).open,
-            confines=shut.confines,
+            isolation=shut.isolation,
         )
         settings = f"settings 'echo {{}} > ~/.{name}/settings.json'"
         (made.workspace / "canary.sh").write_text(stage.script(*REACHES, settings))

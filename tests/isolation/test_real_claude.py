@@ -42,7 +42,7 @@ async def test_nothing_that_claude_runs_reaches_beyond_its_jail(stage: Stage, tm
         (rig.home / ".claude" / "settings.json").write_text("{}")
         made = jails(stage, tmp_path, network="model")
         host = msgspec.structs.replace(
-            holding_key(rig.host(), "ANTHROPIC_API_KEY"), jail=made.open, confines=made.confines
+            holding_key(rig.host(), "ANTHROPIC_API_KEY"), jail=made.open, isolation=made.isolation
         )
         async with ClaudeEngine(rig.config(), host) as engine, engine.open(rig.brief(**FULL)) as session:
             assert end_of(await read(session)).answer == "done"

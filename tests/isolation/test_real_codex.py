@@ -39,7 +39,7 @@ async def test_nothing_that_codex_runs_reaches_beyond_its_jail_and_a_session_goe
         rig = Rig(tmp_path, api)
         made = jails(stage, tmp_path, network="model")
         host = msgspec.structs.replace(
-            holding_key(rig.host(), "SCRIPTED_KEY"), jail=made.open, confines=made.confines
+            holding_key(rig.host(), "SCRIPTED_KEY"), jail=made.open, isolation=made.isolation
         )
         async with CodexEngine(CodexConfig(command=str(codex_binary())), host) as engine:
             async with engine.open(rig.brief(**FULL)) as session:

@@ -62,5 +62,5 @@ class JailedRig(Rig):
         return msgspec.structs.replace(
             holding_key(super().host(state), "SCRIPTED_KEY"),
             jail=self.jails.open,
-            confines=self.jails.confines,
+            isolation=self.jails.isolation,
         )

@@ -23,12 +23,15 @@ def program(manner: str = "", **more: Any) -> McpServer:
 
 
 class Rig:
-    """`servers` may be changed at any time."""
+    """`servers` may be changed at any time; `more` is for the environment of the connections."""
 
-    def __init__(self, folder: Path, servers: Mapping[str, McpServer], waits: Waits = PATIENT) -> None:
+    def __init__(
+        self, folder: Path, servers: Mapping[str, McpServer], waits: Waits = PATIENT, **more: Any
+    ) -> None:
         self.folder = folder
         self.servers = dict(servers)
         self.waits = waits
+        self.more: dict[str, Any] = {"launcher": Launcher(), **more}
         self.log: list[tuple[str, dict[str, object]]] = []
 
     def note(self, event: str, **fields: object) -> None:
@@ -38,12 +41,12 @@ class Rig:
     async def connections(self) -> AsyncIterator[Connections]:
         env = McpEnvironment(
             lambda workspace, trusted: {id: (server, "config.toml") for id, server in self.servers.items()},
-            Launcher(),
-            {"PATH": "/usr/bin:/bin", "SECRET_TOKEN": "hidden"},
-            "marker",
-            self.note,
+            environment={"PATH": "/usr/bin:/bin", "SECRET_TOKEN": "hidden"},
+            node_marker="marker",
+            log=self.note,
             waits=self.waits,
             logins=self.folder / "logins",
+            **self.more,
         )
         async with open_connections(env) as found:
             yield found

@@ -71,7 +71,7 @@ class App:
         self.policy = make_policy(store, holder)
         self.jails = make_jails(holder, log)
         self.lanes = LaneHost(holder.loaded.paths.data_dir, store.read, store.write)
-        self.mcp = McpHost(lambda: holder.loaded, marker, log, jail=self.jails.open)
+        self.mcp = McpHost(lambda: holder.loaded, marker, log, jails=self.jails)
         self._statuses: dict[EngineId, EngineStatus] = {}
 
     def learn_secrets(self) -> None:
@@ -273,7 +273,7 @@ def _engine_host(app: App, id: EngineId) -> EngineHost:
         app.log,
         partial(_judge, app),
         jail=partial(app.jails.open, engine=id),
-        confines=partial(app.jails.confines, engine=id),
+        isolation=partial(app.jails.isolation, engine=id),
         uploads=partial(app.jails.uploads, engine=id),
         open_mcp=app.mcp.open,
         retention_days=app.config.gateway.retention_days,

@@ -19,12 +19,13 @@ from anyio.abc import TaskGroup
 
 from pilothouse.bootstrap.agent_processes import engine_environment
 from pilothouse.config import Loaded, servers_in
-from pilothouse.core.engine import Jail
+from pilothouse.core.engine import no_isolation
 from pilothouse.core.errors import ConfigError
 from pilothouse.core.mcp import McpConnections, McpServer, McpStatus, for_engines
 from pilothouse.core.text import long_span
 
 if TYPE_CHECKING:
+    from pilothouse.isolation.jail import Jails
     from pilothouse.mcp_client.connections import McpEnvironment
 
 Log = Callable[..., None]
@@ -88,7 +89,7 @@ def find_logins(loaded: Loaded) -> Path:
 
 
 def make_environment(
-    loaded: Callable[[], Loaded], marker: str, log: Log, only: str, jail: Jail
+    loaded: Callable[[], Loaded], marker: str, log: Log, only: str, jails: Jails | None
 ) -> McpEnvironment:
     """Import the client and its library, which takes about a second."""
     from pilothouse.mcp_client.connections import McpEnvironment
@@ -100,11 +101,12 @@ def make_environment(
 
     return McpEnvironment(
         find,
-        Launcher(jail),
+        Launcher(jails.open if jails else nullcontext),
         engine_environment(os.environ, loaded()),
         marker,
         log,
         logins=find_logins(loaded()),
+        isolation=jails.isolation if jails else no_isolation,
     )
 
 
@@ -118,10 +120,10 @@ class McpHost:
         log: Log,
         only: str = "",
         report_s: float = REPORT_S,
-        jail: Jail = nullcontext,
+        jails: Jails | None = None,
     ) -> None:
         self._loaded, self._marker, self._log, self._only = loaded, marker, log, only
-        self._report_s, self._jail = report_s, jail
+        self._report_s, self._jails = report_s, jails
         self._opened: McpConnections | None = None
         self._once = anyio.Lock()
         self._logins: dict[str, _ChatLogin] = {}
@@ -168,7 +170,7 @@ class McpHost:
         async with self._once:
             if self._opened is None:
                 make = partial(
-                    make_environment, self._loaded, self._marker, self._log, self._only, self._jail
+                    make_environment, self._loaded, self._marker, self._log, self._only, self._jails
                 )
                 env = await anyio.to_thread.run_sync(make, abandon_on_cancel=True)
                 from pilothouse.mcp_client.connections import Connections

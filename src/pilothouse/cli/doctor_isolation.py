@@ -34,8 +34,9 @@ def check_isolation(loaded: Loaded, trusted: Sequence[tuple[str, bool]] = ()) ->
     `trusted` are the trusted folders, each with whether a jail was chosen for it: "auto" jails no other of them."""
     places = _confined_places(loaded)
     kinds = {isolation_in(loaded, place).kind for place in places} | {loaded.config.isolation.kind}
+    problem = find_support().problem if kinds & {"jail", "auto"} else ""
     if kinds & {"jail", "auto"}:
-        yield from _check_jails(loaded, kinds)
+        yield from _check_jails(loaded, kinds, problem)
     elif "container" not in kinds:
         yield Check("isolation", "off", UNUSED)
     if loaded.config.isolation.kind == "container" and not places:
@@ -46,13 +47,12 @@ def check_isolation(loaded: Loaded, trusted: Sequence[tuple[str, bool]] = ()) ->
         kind = isolation_in(loaded, place).kind
         if kind == "auto" and (place in open_ones or os.geteuid() == 0):
             continue
-        if kind == "container" or not find_support().problem:
+        if kind == "container" or not problem:
             yield from _check_place(loaded, jails, place)
 
 
-def _check_jails(loaded: Loaded, kinds: AbstractSet[Kind]) -> Iterator[Check]:
+def _check_jails(loaded: Loaded, kinds: AbstractSet[Kind], problem: str) -> Iterator[Check]:
     """Tell whether jails can be made here. Where they are only automatic, nothing breaks if they cannot."""
-    problem = find_support().problem
     if "jail" not in kinds and os.geteuid() == 0:
         yield Check("isolation", "off", f"no agent is jailed: {AS_ROOT}")
     elif problem:
@@ -89,13 +89,13 @@ def _confined_places(loaded: Loaded) -> list[str]:
 
 
 def _check_place(loaded: Loaded, jails: Jails, place: str) -> Iterator[Check]:
-    if problem := jails.problem(place):
+    if problem := jails.look(place):
         state = "warn" if isolation_in(loaded, place).kind == "auto" else "broken"
         yield Check("isolation", state, problem, f"change isolation of {place}")
         return
     isolation = isolation_in(loaded, place)
     if isolation.kind == "container":
-        program = find_runtime(isolation.container).program
+        program = jails.runtime(isolation.container).program
         yield Check("isolation", "ok", f"{place}: {CONTAINERS.format(program=program)}")
     shown = (place, *isolation.allow_read, *isolation.allow_write)
     absent = [

@@ -19,7 +19,7 @@ from pilothouse.core.ask import Ask, Decision
 from pilothouse.core.call import ReadCall
 from pilothouse.core.event import EngineEvent, ResumeToken
 from pilothouse.core.ids import AskId, BlobHash, ConversationId, EngineId, SessionId, TurnId
-from pilothouse.core.isolation import Needs
+from pilothouse.core.isolation import OPEN, Isolation, Needs
 from pilothouse.core.lane import LaneDesk
 from pilothouse.core.mcp import OpenMcp, no_mcp
 from pilothouse.core.message import Attachment
@@ -298,6 +298,8 @@ class ProcessStart(Struct, frozen=True):
     """The hooks of the folder's own git repository may run."""
     needs: Needs = Needs()
     """For a jail."""
+    isolation: Isolation | None = None
+    """What `EngineHost.isolation` returned: the process gets this. None for what the settings say when it starts."""
 
 
 Jail = Callable[[ProcessStart], AbstractAsyncContextManager[ProcessStart]]
@@ -305,8 +307,8 @@ Jail = Callable[[ProcessStart], AbstractAsyncContextManager[ProcessStart]]
 afterwards what it set up."""
 
 
-def no_jail(workspace: str) -> bool:
-    return False
+def no_isolation(workspace: str) -> Isolation:
+    return OPEN
 
 
 def no_uploads(workspace: str) -> str:
@@ -331,8 +333,9 @@ class EngineHost(Struct, frozen=True):
     judge: Judge = ask_always
     jail: Jail = nullcontext
     """For `pilothouse.processes.Launcher`, which starts every process of an engine."""
-    confines: Callable[[str], bool] = no_jail
-    """Tells whether processes for a workspace get a jail. A process that serves several workspaces then serves this one alone."""
+    isolation: Callable[[str], Isolation] = no_isolation
+    """Returns what a process that is started for a workspace now would be confined by. A process that is kept for further turns
+    is used while this stays the same. One that serves several workspaces serves a confined one alone."""
     uploads: Callable[[str], str] = no_uploads
     """Returns the folder for files that people send to the agent of a jailed workspace: the jail shows it there, read-only, as
     `UPLOADS`. Empty where the files are saved in the workspace itself."""

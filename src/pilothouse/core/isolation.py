@@ -91,6 +91,9 @@ def tightened(
     )
 
 
+OPEN = Isolation()
+"""What a process without a jail has."""
+
 Table = TypeVar("Table", bound=Struct)
 
 

@@ -23,6 +23,7 @@ from msgspec import Struct
 
 from pilothouse.core.engine import ProcessStart
 from pilothouse.core.errors import EngineError
+from pilothouse.core.isolation import OPEN
 from pilothouse.core.outcome import Failure
 from pilothouse.processes import (
     Launcher,
@@ -262,6 +263,7 @@ class Link(SharedProcess[Failure], ABC, Generic[Item, Reply]):
         self._ready = anyio.Event()
         self.exit = Exit(why=SHUT_DOWN)
         self.private = plan.private
+        self.isolation = plan.start.isolation or OPEN
         self.ended = anyio.Event()
 
     @abstractmethod

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
@@ -10,10 +10,15 @@ import anyio
 from anyio.abc import TaskGroup
 
 from pilothouse.core.errors import EngineError
+from pilothouse.core.isolation import Isolation
 from pilothouse.core.outcome import Failure
 from pilothouse.engines.link import Link, Port
 
 NOT_RUNNING = Failure("bad_request", "The engine is not running; enter it first.")
+OTHER_ISOLATION = Failure(
+    "crash",
+    "The isolation of this folder was changed, so the engine's process with the former one was ended.",
+)
 
 L = TypeVar("L", bound=Link[Any, Any])
 
@@ -48,6 +53,14 @@ class LinkOwner(Generic[L]):
         for task in beside:
             self._tasks.start_soon(task)
         return link
+
+    async def _end_others(self, links: Iterable[L], isolation: Isolation) -> None:
+        """End a workspace's processes that were started with another isolation, also those with running turns."""
+        others = [link for link in links if link.alive and link.isolation != isolation]
+        for link in others:
+            link.condemn(OTHER_ISOLATION)
+        for link in others:
+            await link.ended.wait()
 
     async def _run_link(self, link: L) -> None:
         try:

@@ -19,7 +19,7 @@ import anyio.to_thread
 import msgspec
 
 from pilothouse.core.engine import ProcessStart
-from pilothouse.core.isolation import Container, Isolation, Kind, Needs
+from pilothouse.core.isolation import OPEN, Container, Isolation, Kind, Needs
 from pilothouse.isolation.canaries import is_proved
 from pilothouse.isolation.cgroup import Bases, enter_words, find_bases, open_group
 from pilothouse.isolation.choice import AS_ROOT, reason_for_none
@@ -36,6 +36,7 @@ from pilothouse.isolation.profile import Profile, jail_arguments, refusal
 from pilothouse.isolation.repository import write_author
 from pilothouse.isolation.runtime import find_runtime, remove_container
 from pilothouse.isolation.support import Support, find_support
+from pilothouse.isolation.trial import Trial
 from pilothouse.isolation.uploads import uploads_folder
 from pilothouse.processes.errors import SpawnFailed, SpawnProblem
 
@@ -47,6 +48,7 @@ JAILED = "jailed, network: {network}"
 UNPROVED = "in a jail, not proved with this engine, network: {network}"
 CONTAINED = "in a container, not proved with this engine, network: {network}"
 NOT_ISOLATED = "NOT ISOLATED"
+NOT_KNOWN = "not known yet: whether this machine can isolate is being tried"
 MAX_COPY_BYTES = 16_000_000
 HOME, NETWORK = "home", "network"
 _DROPPED = ("XDG_RUNTIME_DIR", "TMPDIR")
@@ -58,7 +60,8 @@ async def nobody(workspace: str, host: str) -> str:
 
 
 class Jails:
-    """`settings` are asked anew for every start, so that a reload counts for the next one."""
+    """`settings` are asked anew for every start, so that a reload counts for the next one. Only `open` and `look` wait until it is
+    known what can be made here; before that, the other methods take what is wanted for possible."""
 
     def __init__(
         self,
@@ -75,10 +78,11 @@ class Jails:
         self._settings = settings
         self.places = places
         self._log = log
-        self._support = support
+        self._support = Trial(support)
         self._user = os.geteuid() if user is None else user
         self._trusted: dict[str, bool] = {}
         self._runtime = runtime
+        self._runtimes: dict[Container, Trial[Runtime]] = {}
         self._bases = bases
         self._lanes = os.path.realpath(lanes) if lanes else ""
         self.ask_people: AskPeople = nobody
@@ -104,10 +108,14 @@ class Jails:
         problem = AS_ROOT if self._user == 0 else self.problem(workspace)
         return reason_for_none(workspace, engine, trusted, problem)
 
-    def confines(self, workspace: str, engine: str = "") -> bool:
-        """Tell whether processes for this workspace get a jail."""
+    def isolation(self, workspace: str, engine: str = "") -> Isolation:
+        """`EngineHost.isolation`."""
         isolation = self._isolation(workspace, engine)
-        return isolation.confines and not (isolation.when_missing == "open" and self.problem(workspace))
+        return OPEN if self._opens(isolation, workspace) else isolation
+
+    def _opens(self, isolation: Isolation, workspace: str) -> bool:
+        """Tell whether processes are started without the jail that is wanted."""
+        return isolation.confines and isolation.when_missing == "open" and bool(self.problem(workspace))
 
     def uploads(self, workspace: str, engine: str) -> str:
         """`EngineHost.uploads`. Empty without a jail."""
@@ -116,19 +124,41 @@ class Jails:
             return ""
         return uploads_folder(self.places.uploads, os.path.realpath(workspace))
 
+    def look(self, workspace: str) -> str:
+        """As `problem`, once it is known. Blocks."""
+        if (trial := self._trial(workspace)) is not None:
+            trial.find()
+        return self.problem(workspace)
+
+    async def _look_in_thread(self, workspace: str) -> str:
+        return await anyio.to_thread.run_sync(self.look, workspace, abandon_on_cancel=True)
+
     def problem(self, workspace: str) -> str:
-        """Say why the wanted jail cannot be made; empty if it can, or if none is wanted."""
-        isolation = self._settings(workspace)
-        if not isolation.confines:
+        """Say why the wanted jail cannot be made; empty if it can, if that is not known yet, or if none is wanted."""
+        if (trial := self._trial(workspace)) is None:
             return ""
+        known = trial.known()
         found = refusal(os.path.realpath(workspace), self.places.home, self.places.hidden, self._lanes)
-        if found or isolation.kind != "container":
-            return found or self._support().problem
-        return self._runtime(isolation.container).problem
+        return found or (known.problem if known else "")
+
+    def _trial(self, workspace: str) -> Trial[Support] | Trial[Runtime] | None:
+        isolation = self._settings(workspace)
+        if isolation.kind == "container":
+            return self._runtime_trial(isolation.container)
+        return self._support if isolation.confines else None
+
+    def runtime(self, container: Container) -> Runtime:
+        """Return how containers are made here. Blocks until it is known."""
+        return self._runtime_trial(container).find()
+
+    def _runtime_trial(self, container: Container) -> Trial[Runtime]:
+        return self._runtimes.setdefault(container, Trial(partial(self._runtime, container)))
 
     def describe(self, workspace: str, engine: str) -> str:
         """Say how an engine is shut in there, as far as it was proved; empty if nobody wants it to be."""
-        isolation = self._isolation(workspace, engine)
+        isolation, trial = self._isolation(workspace, engine), self._trial(workspace)
+        if isolation.confines and trial is not None and trial.known() is None:
+            return NOT_KNOWN
         if self._settings(workspace).kind == "auto" and not isolation.confines:
             return f"{NOT_ISOLATED}: {self._reason_for_none(workspace, engine)}"
         if not isolation.confines:
@@ -148,14 +178,14 @@ class Jails:
     @asynccontextmanager
     async def open(self, start: ProcessStart, engine: str = "") -> AsyncGenerator[ProcessStart, None]:
         """`EngineHost.jail`. Raises `SpawnFailed` where the wanted jail cannot be made."""
-        isolation = self._isolation(start.workspace, engine) if start.workspace else Isolation()
+        problem = await self._look_in_thread(start.workspace) if start.workspace else ""
+        isolation = self._isolation_of(start, engine)
         if not isolation.confines:
             yield start
             return
-        if problem := await anyio.to_thread.run_sync(self.problem, start.workspace):
-            self._refuse(start, isolation, problem)
-            yield start
-            return
+        if problem:
+            text = NO_JAIL.format(workspace=start.workspace, kind=isolation.kind, problem=problem)
+            raise SpawnFailed(text, argv0=start.argv[0], cwd=start.cwd, reason=SpawnProblem.OTHER)
         opened = self._open_container if isolation.kind == "container" else self._open_jail
         with open_scratch(self.places.scratch) as scratch:
             note, failed = partial(self._note_refused, start), partial(self._note_failed, start)
@@ -166,6 +196,15 @@ class Jails:
                 opened(told, isolation, scratch, wiring) as jailed,
             ):
                 yield jailed
+
+    def _isolation_of(self, start: ProcessStart, engine: str) -> Isolation:
+        """Return what a process is started with: what its engine was told, so that a process is what its key says."""
+        if not start.workspace:
+            return OPEN
+        if self._opens(self._isolation(start.workspace, engine), start.workspace):
+            problem = self.problem(start.workspace)
+            self._log("isolation.missing", level="warning", process=start.name, problem=problem)
+        return self.isolation(start.workspace, engine) if start.isolation is None else start.isolation
 
     @asynccontextmanager
     async def _open_jail(
@@ -181,7 +220,7 @@ class Jails:
     async def _open_container(
         self, start: ProcessStart, isolation: Isolation, scratch: Path, wiring: Wiring
     ) -> AsyncGenerator[ProcessStart, None]:
-        runtime = self._runtime(isolation.container)
+        runtime = self.runtime(isolation.container)
         command = [runtime.program, *runtime.options]
         note_container(scratch, command)
         make = partial(self._contained, start, isolation, scratch, wiring, runtime)
@@ -197,13 +236,6 @@ class Jails:
     def _note_failed(self, start: ProcessStart, error: Exception) -> None:
         self._log("isolation.connection_failed", level="warning", process=start.name, error=repr(error))
 
-    def _refuse(self, start: ProcessStart, isolation: Isolation, problem: str) -> None:
-        if isolation.when_missing == "open":
-            self._log("isolation.missing", level="warning", process=start.name, problem=problem)
-            return
-        text = NO_JAIL.format(workspace=start.workspace, kind=isolation.kind, problem=problem)
-        raise SpawnFailed(text, argv0=start.argv[0], cwd=start.cwd, reason=SpawnProblem.OTHER)
-
     def _jailed(
         self,
         start: ProcessStart,
@@ -214,7 +246,7 @@ class Jails:
     ) -> ProcessStart:
         profile = self._profile(start, isolation, private_home, wiring)
         limited = msgspec.structs.replace(profile, limiter=(*limiter, *check_words(profile.guarded)))
-        argv = [self._support().program, *jail_arguments(limited, wiring.argv)]
+        argv = [self._support.find().program, *jail_arguments(limited, wiring.argv)]
         environment = {**inside(start.environment), **wiring.environment}
         return msgspec.structs.replace(start, argv=argv, environment=environment)
 

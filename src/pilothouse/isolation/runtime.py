@@ -9,7 +9,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from functools import lru_cache
 from pathlib import Path
 
 import msgspec
@@ -50,9 +49,8 @@ HANGS = "{program} started no container within {within:g} s. Try it by hand: {pr
 FAILED = "{program} can make no container here: {said}."
 
 
-@lru_cache(maxsize=16)
 def find_runtime(container: Container) -> Runtime:
-    """Try a small container, once per process and setting. Blocks for a second."""
+    """Try a small container. Blocks for a second."""
     return try_runtime(container)
 
 

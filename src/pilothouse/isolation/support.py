@@ -6,7 +6,6 @@ import os
 import shutil
 import subprocess
 import sys
-from functools import lru_cache
 
 from msgspec import Struct
 
@@ -33,9 +32,8 @@ class Support(Struct, frozen=True):
     problem: str = ""
 
 
-@lru_cache(maxsize=1)
 def find_support() -> Support:
-    """Try a small jail, once per process. Blocks for some milliseconds."""
+    """Try a small jail. Blocks for some milliseconds."""
     return try_jail(shutil.which("bwrap"))
 
 

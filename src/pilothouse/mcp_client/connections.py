@@ -16,7 +16,8 @@ from anyio.abc import TaskGroup
 from msgspec import Struct
 
 from pilothouse.core.call import OWN_SERVER
-from pilothouse.core.engine import NODE_MARKER, ProcessStart
+from pilothouse.core.engine import NODE_MARKER, ProcessStart, no_isolation
+from pilothouse.core.isolation import OPEN, Isolation
 from pilothouse.core.mcp import (
     Elicit,
     McpResult,
@@ -58,11 +59,14 @@ class McpEnvironment(Struct, frozen=True):
     """The folder of the logins; without one, no server is logged in to."""
     authorize: Authorize | None = None
     """A person who can log in at once. Without one, a server that wants a login is `auth_required`."""
+    isolation: Callable[[str], Isolation] = no_isolation
+    """As in `EngineHost`: a program is kept while it stays the same."""
 
 
 class _Kept:
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, isolation: Isolation) -> None:
         self.connection = connection
+        self.isolation = isolation
         self.scope = anyio.CancelScope()
         self.leases = 0
         self.released = 0
@@ -92,13 +96,13 @@ class Connections:
         key = (named.id, workspace if named.server.transport == "stdio" else "")
         if named.source == CLIENT:  # two editors may send different servers under one name
             key = (*key, repr(named.server))
-        kept = self._kept.get(key)
-        if kept is None or kept.connection.named != named:
+        kept, env = self._kept.get(key), self._env
+        isolation = env.isolation(workspace) if named.server.transport == "stdio" else OPEN
+        if kept is None or kept.connection.named != named or kept.isolation != isolation:
             if kept is not None:
                 kept.scope.cancel()
-            open_streams = partial(self._open, named, workspace, trusted)
-            env = self._env
-            kept = self._kept[key] = _Kept(Connection(named, open_streams, env.log, env.waits))
+            open_streams = partial(self._open, named, workspace, trusted, isolation)
+            kept = self._kept[key] = _Kept(Connection(named, open_streams, env.log, env.waits), isolation)
             self._tasks.start_soon(self._run, key, kept)
         else:
             kept.connection.want()
@@ -123,7 +127,7 @@ class Connections:
             kept.scope.cancel()
 
     def _open(
-        self, named: Named, workspace: str, trusted: bool, fault: Fault
+        self, named: Named, workspace: str, trusted: bool, isolation: Isolation, fault: Fault
     ) -> AbstractAsyncContextManager[Streams]:
         env, server = self._env, named.server
         if server.url:
@@ -136,6 +140,7 @@ class Connections:
             allowed_environment(env.environment, BASE_NAMES, own),
             workspace,
             trusted=trusted,
+            isolation=isolation,
         )
         return open_stdio(env.launcher, start, fault)
 

@@ -254,11 +254,13 @@ class AcpEngine:
             brief.workspace,
             trusted=brief.trusted,
             needs=agent_needs(agent, command, folder, environment, brief, added, config.environment),
+            isolation=self._host.isolation(brief.workspace),
         )
         key = (
             tuple(argv),
             tuple(sorted(start.environment.items())),
             brief.workspace,
+            start.isolation,
             _frozen(brief.mcp_servers),
         )
         self._write_files(folder, brief.workspace)

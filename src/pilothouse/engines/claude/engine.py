@@ -49,6 +49,7 @@ from pilothouse.engines.claude.session import ClaudeSession, PoolAccess
 from pilothouse.engines.claude.session_list import list_points, list_sessions
 from pilothouse.engines.claude.session_log import refuse_other_use
 from pilothouse.engines.claude.text_mode import READS_ONLY, TextProcess, TextSession, TextTranslator
+from pilothouse.engines.link_owner import OTHER_ISOLATION
 from pilothouse.engines.machine import free_memory_mb, make_scratch, remove_scratch
 from pilothouse.engines.permissions_file import render_note
 from pilothouse.engines.pool import Pool
@@ -221,6 +222,7 @@ class ClaudeEngine:
                 full_access=full_access,
                 context=render_context(context),
             )
+            launch = self._confined(launch)
             told = TextTranslator(ResumeToken(ENGINE_ID, session, cwd), brief.model or config.model or "")
             process = TextProcess(
                 self._launcher, launch, told, self._host.log, scans=bool(config.session_scanning)
@@ -308,6 +310,7 @@ class ClaudeEngine:
             raise EngineError(NOT_RUNNING)
         once = once or self._config.pool is False
         launch = plan(brief=brief, new_session=new_session, once=once, missing=self._missing)
+        launch = self._confined(launch)
         try:
             process = await self._pool.lease(launch)
         except EngineError as error:
@@ -331,8 +334,10 @@ class ClaudeEngine:
             raise
 
     async def _lease_wake(self, brief: Brief) -> ClaudeProcess:
-        """Lease the process that began by itself, whatever it would be started with now."""
+        """Lease the process that began by itself. It is ended where a new one would be confined otherwise."""
         process = self._wakes.process_of(brief.wake)
+        if process.launch.isolation != self._host.isolation(brief.workspace):
+            process.condemn(OTHER_ISOLATION)
         if self._pool is None or not self._pool.take(process):
             raise EngineError(Failure("bad_request", IN_USE))
         self._assign(process, brief)
@@ -358,6 +363,9 @@ class ClaudeEngine:
         else:
             process.stop()
             await process.ended.wait()
+
+    def _confined(self, launch: Launch) -> Launch:
+        return msgspec.structs.replace(launch, isolation=self._host.isolation(launch.workspace))
 
     def _expect_end(self, process: ClaudeProcess) -> None:
         if self._tasks is not None:

@@ -21,7 +21,7 @@ from msgspec import Struct
 from pilothouse.core.engine import Brief, ProcessStart
 from pilothouse.core.errors import EngineError
 from pilothouse.core.event import ResumeToken
-from pilothouse.core.isolation import Needs
+from pilothouse.core.isolation import OPEN, Isolation, Needs
 from pilothouse.core.outcome import Failure
 from pilothouse.engines.claude.config import ENGINE_ID, REFUSED_TOOLS, ClaudeConfig, split_settings
 from pilothouse.engines.claude.needs import session_needs
@@ -254,6 +254,7 @@ class Launch(Struct, frozen=True):
     workspace: str = ""
     trusted: bool = False
     needs: Needs = Needs()
+    isolation: Isolation = OPEN
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -262,7 +263,8 @@ class Launch(Struct, frozen=True):
         told = leave_out(self.argv, [MODEL])
         words = tuple(word for word in told if not word.startswith((*_SESSION_FLAGS, TURN_CAP)))
         environment = tuple(sorted(self.environment.items()))
-        return self.session, words, self.cwd, self.trusted, environment, self.system_prompt
+        place = self.cwd, self.trusted, self.isolation
+        return self.session, words, *place, environment, self.system_prompt
 
     @property
     def server(self) -> str:
@@ -271,7 +273,7 @@ class Launch(Struct, frozen=True):
 
     @property
     def start(self) -> ProcessStart:
-        place = (self.cwd, self.environment, self.workspace, self.trusted, self.needs)
+        place = (self.cwd, self.environment, self.workspace, self.trusted, self.needs, self.isolation)
         return ProcessStart("claude session", self.argv, *place)
 
 

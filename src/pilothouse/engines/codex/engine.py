@@ -20,13 +20,13 @@ from pilothouse.core.engine import (
     EngineHost,
     FoundSession,
     Model,
-    Needs,
     ProcessStart,
     SessionPoint,
     Wake,
 )
 from pilothouse.core.errors import EngineError
 from pilothouse.core.event import Notice, ResumeToken
+from pilothouse.core.isolation import OPEN, Isolation, Needs
 from pilothouse.core.outcome import Failure
 from pilothouse.engines.codex.config import CodexConfig
 from pilothouse.engines.codex.failures import explain_refusal
@@ -87,7 +87,7 @@ class CodexEngine(LinkOwner[CodexLink]):
         await super().__aenter__()
         if found := find_kept(self._folder):
             try:
-                self._start(found)
+                self._start(found=found)
             except EngineError:  # no server could be started either; a session is told why
                 await found.end(StopDeadlines())
         return self
@@ -147,50 +147,54 @@ class CodexEngine(LinkOwner[CodexLink]):
 
     async def sessions(self, workspace: str) -> Sequence[FoundSession]:
         """Ask the app-server for the threads of a folder, whichever program began them."""
-        reply = await self._ask("thread/list", list_params(workspace), self._jail_of(workspace))
+        reply = await self._ask("thread/list", list_params(workspace), workspace)
         return read_sessions(reply)
 
     async def points(self, token: ResumeToken) -> Sequence[SessionPoint]:
         """Ask the app-server for the turns of a thread."""
-        reply = await self._ask("thread/turns/list", turns_params(token.value), self._jail_of(token.cwd))
+        reply = await self._ask("thread/turns/list", turns_params(token.value), token.cwd)
         return read_points(reply)
 
-    def _jail_of(self, workspace: str) -> str:
-        """Return the workspace if it has a jail, and so a server, of its own; else nothing."""
-        return workspace if workspace and self._host.confines(workspace) else ""
-
-    async def _ask(self, method: str, params: dict[str, Any], jailed: str) -> dict[str, Any]:
+    async def _ask(self, method: str, params: dict[str, Any], workspace: str) -> dict[str, Any]:
         """Ask the app-server without a thread of our own; start one if none runs. Raises `EngineError`."""
-        link = await self._ready(jailed)
+        link = await self._ready(workspace)
         reply = await link.request(method, params, self._config.open_s)
         if reply.error is not None:
             raise EngineError(explain_refusal(reply.error.message))
         return reply.result
 
-    async def _ready(self, jailed: str, servers: Mapping[str, Any] = NO_SERVERS) -> CodexLink:
-        link = self._servers.get(jailed)
+    async def _ready(self, workspace: str, servers: Mapping[str, Any] = NO_SERVERS) -> CodexLink:
+        isolation = self._host.isolation(workspace) if workspace else OPEN
+        own = workspace if isolation.confines else ""
+        if link := self._servers.get(own):
+            await self._end_others([link], isolation)
+        link = self._servers.get(own)
         if link is None or not link.alive:
-            link = self._start(jailed=jailed, servers=servers)
+            link = self._start(isolation, jailed=own, servers=servers)
         try:
             await link.wait_ready()
         except EngineError as error:
             if link.found:  # it could not be adopted
-                return await self._ready(jailed, servers)
+                return await self._ready(workspace, servers)
             raise EngineError(explain_start(error.failure)) from error
         return link
 
     async def _lease(self, brief: Brief) -> tuple[CodexLink, CodexPort]:
         name = f"{brief.session_id}.{next(self._numbers)}"
         while True:
-            link = await self._ready(self._jail_of(brief.workspace), brief.mcp_servers)
+            link = await self._ready(brief.workspace, brief.mcp_servers)
             if port := link.lease(name):
                 return link, port
 
     def _start(
-        self, found: Kept | None = None, jailed: str = "", servers: Mapping[str, Any] = NO_SERVERS
+        self,
+        isolation: Isolation = OPEN,
+        found: Kept | None = None,
+        jailed: str = "",
+        servers: Mapping[str, Any] = NO_SERVERS,
     ) -> CodexLink:
         folder = server_folder(self._host.state_dir, jailed)
-        plan = self._plan(folder, jailed, servers)
+        plan = self._plan(folder, isolation, jailed, servers)
         link = CodexLink(plan, self._config.keep_s, folder, self._wake, found)
         self._servers[jailed] = self._begin(link, partial(self._learn_models, link), link.release_for_ever)
         return link
@@ -213,7 +217,7 @@ class CodexEngine(LinkOwner[CodexLink]):
         ]
         self._models.keep(models)
 
-    def _plan(self, folder: Path, jailed: str, servers: Mapping[str, Any]) -> LinkPlan:
+    def _plan(self, folder: Path, isolation: Isolation, jailed: str, servers: Mapping[str, Any]) -> LinkPlan:
         """Prepare our home, and return how to start the app-server. Raises `EngineError`."""
         config, source = self._config, self._host.environment
         program = find_program(config.command, source.get("PATH"))
@@ -233,6 +237,7 @@ class CodexEngine(LinkOwner[CodexLink]):
                 allowed_environment(source, names, extra),
                 jailed,
                 needs=server_needs(folder, user, settings, servers) if jailed else Needs(),
+                isolation=isolation,
             ),
             grace_s=config.stop_grace_s,
             open_s=config.open_s,

@@ -25,13 +25,13 @@ from pilothouse.core.engine import (
     EngineHost,
     FoundSession,
     Model,
-    Needs,
     ProcessStart,
     SessionPoint,
 )
 from pilothouse.core.errors import EngineError
 from pilothouse.core.event import Notice, ResumeToken
 from pilothouse.core.ids import SessionId
+from pilothouse.core.isolation import OPEN, Isolation, Needs
 from pilothouse.engines.link import LinkPlan
 from pilothouse.engines.link_owner import LinkOwner
 from pilothouse.engines.model_list import ModelList
@@ -96,13 +96,12 @@ class OpenCodeEngine(LinkOwner[OpenCodeLink]):
 
     async def sessions(self, workspace: str) -> Sequence[FoundSession]:
         """Ask a server for the sessions of a folder, whichever program began them."""
-        told = await self._ask(self._jail_of(workspace), SESSIONS, "list sessions", **SESSIONS_QUERY)
+        told = await self._ask(workspace, SESSIONS, "list sessions", **SESSIONS_QUERY)
         return read_sessions(told, workspace)[:MOST_SESSIONS]
 
     async def points(self, token: ResumeToken) -> Sequence[SessionPoint]:
         """Ask a server for the prompts of a session."""
-        jailed = self._jail_of(token.cwd)
-        return read_points(await self._ask(jailed, f"/session/{token.value}/message", "read the session"))
+        return read_points(await self._ask(token.cwd, f"/session/{token.value}/message", "read the session"))
 
     @asynccontextmanager
     async def open(self, brief: Brief) -> AsyncIterator[OpenCodeSession]:
@@ -139,10 +138,11 @@ class OpenCodeEngine(LinkOwner[OpenCodeLink]):
         composer = PromptComposer(host.blobs, brief.workspace, render_note(allowed.note), uploads)
         return OpenCodeSession(access, brief, plan, composer)
 
-    async def _ask(self, jailed: str, path: str, what: str, **query: str) -> Any:
+    async def _ask(self, workspace: str, path: str, what: str, **query: str) -> Any:
         """Ask a server that runs, or else a new one. Raises `EngineError`."""
-        link = next((one for key, one in self._servers.items() if one.alive and key[1] == jailed), None)
-        link = link or await self._server(msgspec.structs.replace(NO_SESSION, workspace=jailed))
+        own, _ = await self._confined(workspace)
+        link = next((one for key, one in self._servers.items() if one.alive and key[1] == own), None)
+        link = link or await self._server(msgspec.structs.replace(NO_SESSION, workspace=own))
         await link.wait_ready()
         answer = await link.api.get(path, **query)
         if not answer.ok:
@@ -159,23 +159,28 @@ class OpenCodeEngine(LinkOwner[OpenCodeLink]):
 
     async def _server(self, brief: Brief) -> OpenCodeLink:
         """Return a server that is ready, with the brief's trust and environment."""
-        key = (brief.trusted, self._jail_of(brief.workspace), tuple(sorted(brief.environment.items())))
+        own, isolation = await self._confined(brief.workspace)
+        key = (brief.trusted, own, tuple(sorted(brief.environment.items())))
         link = self._servers.get(key)
         if link is None or not link.alive:
-            link = self._servers[key] = self._start(brief)
+            link = self._servers[key] = self._start(brief, isolation)
         await link.wait_ready()
         return link
 
-    def _jail_of(self, workspace: str) -> str:
-        """Return the workspace if it has a jail, and so a server, of its own; else nothing."""
-        return workspace if workspace and self._host.confines(workspace) else ""
+    async def _confined(self, workspace: str) -> tuple[str, Isolation]:
+        """Return the workspace if it has a jail, and so servers, of its own, else nothing; and the isolation of its servers. End
+        those with another one."""
+        isolation = self._host.isolation(workspace) if workspace else OPEN
+        own = workspace if isolation.confines else ""
+        await self._end_others([link for key, link in self._servers.items() if key[1] == own], isolation)
+        return own, isolation
 
-    def _start(self, brief: Brief) -> OpenCodeLink:
+    def _start(self, brief: Brief, isolation: Isolation) -> OpenCodeLink:
         password = secrets.token_urlsafe(32)
-        link = OpenCodeLink(self._plan(brief, password), password)
+        link = OpenCodeLink(self._plan(brief, isolation, password), password)
         return self._begin(link, link.listen)
 
-    def _plan(self, brief: Brief, password: str) -> LinkPlan:
+    def _plan(self, brief: Brief, isolation: Isolation, password: str) -> LinkPlan:
         """Write the plugin, and return how to start a server. Raises `EngineError`."""
         config, host = self._config, self._host
         program = find_program(config.command, host.environment.get("PATH"))
@@ -183,7 +188,7 @@ class OpenCodeEngine(LinkOwner[OpenCodeLink]):
         environment = server_environment(
             config, host, password, gate, brief.environment, trusted=brief.trusted
         )
-        jailed, keys = self._jail_of(brief.workspace), held_keys(environment)
+        jailed, keys = brief.workspace if isolation.confines else "", held_keys(environment)
         if jailed:
             environment = with_addresses(environment, keys)
         argv = [program, "serve", "--hostname", "127.0.0.1", "--port", PORT if jailed else "0"]
@@ -192,7 +197,13 @@ class OpenCodeEngine(LinkOwner[OpenCodeLink]):
             engine=ENGINE_ID,
             launcher=self._launcher,
             start=ProcessStart(
-                "opencode serve", argv, jailed or str(gate.parent), environment, jailed, needs=needs
+                "opencode serve",
+                argv,
+                jailed or str(gate.parent),
+                environment,
+                jailed,
+                needs=needs,
+                isolation=isolation,
             ),
             grace_s=config.stop_grace_s,
             open_s=config.open_s,

@@ -63,7 +63,7 @@ class ScriptEngine(LinkOwner[ScriptLink]):
 
     def _is_private(self, brief: Brief) -> bool:
         """A jailed workspace has a process of its own."""
-        return self._config.process == "per-session" or self._host.confines(brief.workspace)
+        return self._config.process == "per-session" or self._host.isolation(brief.workspace).confines
 
     def _start(self, brief: Brief) -> ScriptLink:
         link = self._begin(ScriptLink(self._plan(brief)))
