@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -22,6 +23,7 @@ from pilothouse.core.message import Author, Content
 from pilothouse.core.people import People
 from pilothouse.runtime.outbox import content_of
 from pilothouse.runtime.ports import Ports
+from pilothouse.runtime.trust import trust, untrust
 
 
 class OwnTools:
@@ -98,6 +100,21 @@ async def test_a_chat_shows_the_servers_and_logs_in_to_one_by_a_link_and_a_paste
             assert given["shop"]["headers"] == {"Authorization": f"Bearer {token}"}
             assert "There is no MCP server 'x'" in (await reply(rig, "/mcp auth x")).text
             assert "logs in to one of them" in (await reply(rig, "/mcp what")).text
+
+
+async def test_before_servers_start_for_a_report_the_trust_in_the_folder_is_checked(tmp_path: Path) -> None:
+    noted: list[tuple[str, bool, bool]] = []
+
+    def note(real: str, trusted: bool, jail: bool) -> None:
+        noted.append((real, trusted, jail))
+
+    async with open_rig(tmp_path, note_trust=note) as rig:
+        await rig.store.write(lambda tx: trust(tx, str(tmp_path), "ann", 1.0))
+        await reply(rig, "/mcp")
+        await rig.store.write(lambda tx: untrust(tx, str(tmp_path), "ann", 2.0))
+        await reply(rig, "/mcp")
+        real = os.path.realpath(tmp_path)
+        assert noted == [(real, True, False), (real, False, False)]
 
 
 async def test_a_member_sees_the_servers_and_only_an_owner_logs_in(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,7 @@ from pilothouse.runtime.schedules.operations import (
     update_schedule,
 )
 from pilothouse.runtime.schedules.script import ScriptRuling, judge_script
+from pilothouse.runtime.trust import trust, untrust
 from pilothouse.testing.clock import FakeClock
 
 pytestmark = pytest.mark.anyio
@@ -279,6 +281,27 @@ async def test_a_script_decides_whether_a_model_is_called(tmp_path: Path) -> Non
         text = rig.engine.turns[1].prompt.text
         assert '[SCHEDULED TASK]\n\nScript output:\n{"prs":[1]}\n\nInstructions:\nreview' in text
         assert scripts.ran == [("gh pr list", str(tmp_path))] * 2
+
+
+async def test_before_a_script_runs_the_trust_in_its_folder_is_checked(tmp_path: Path) -> None:
+    clock, noted = FakeClock(), list[tuple[str, bool, bool]]()
+
+    def note(real: str, trusted: bool, jail: bool) -> None:
+        noted.append((real, trusted, jail))
+
+    async with open_rig(tmp_path, PuppetEngine(echo), clock=clock, note_trust=note) as rig:
+        rig.ports.run_script = scripts = Scripts(printed('{"wakeAgent": false}'))
+        await hello(rig)
+        task = await add(rig, "review", script="gh pr list")
+        await rig.store.write(lambda tx: trust(tx, str(tmp_path), "ann", 1.0))
+        await clock.advance(STEP)
+        await until_runs(rig, task, "ran")
+        await rig.store.write(lambda tx: untrust(tx, str(tmp_path), "ann", 2.0))
+        await clock.advance(STEP)
+        await until_runs(rig, task, "ran", "ran")
+        assert len(scripts.ran) == 2
+        real = os.path.realpath(tmp_path)
+        assert noted[-2:] == [(real, True, False), (real, False, False)]
 
 
 async def test_a_failing_script_is_told_once_until_it_changes_or_succeeds(tmp_path: Path) -> None:

@@ -17,8 +17,8 @@ from pilothouse.runtime.trust import (
     choose_jail,
     folder_mark,
     look_at_trust,
+    stored_trusts,
     trust,
-    trusted_folders_with_jails,
     untrust,
     was_decided,
 )
@@ -48,7 +48,7 @@ async def test_a_workspace_is_trusted_by_an_owners_word_alone(tmp_path: Path) ->
         await rig.until_ended(3)
         assert [brief.trusted for brief in rig.engine.briefs] == [False, True, False]
         assert noted == [(real, False, False), (real, True, True), (real, False, True)]
-        assert await rig.store.read(trusted_folders_with_jails) == []
+        assert await rig.store.read(stored_trusts) == []
 
 
 async def test_neither_a_copy_nor_what_takes_its_place_is_trusted(tmp_path: Path) -> None:

@@ -11,6 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import anyio
+import anyio.to_thread
 import msgspec
 
 from pilothouse.bootstrap.agent_processes import engine_environment, make_jails
@@ -36,7 +38,7 @@ from pilothouse.runtime.audit import Trail
 from pilothouse.runtime.commands.table import menu
 from pilothouse.runtime.facts import STORE_NAME
 from pilothouse.runtime.ports import StoreBlobs, SystemClock, new_id
-from pilothouse.runtime.trust import trusted_folders_with_jails
+from pilothouse.runtime.trust import check_trust, stored_trusts
 
 if TYPE_CHECKING:
     from typing_extensions import override
@@ -49,6 +51,7 @@ else:
 TERMINAL = ChannelId("terminal")
 DEMO = EngineId("script")
 
+ISOLATION_S = 3.0
 EDITED = "The configuration was edited."
 
 
@@ -127,10 +130,25 @@ async def open_app(
         async with spec.open(loaded.config.store.settings) as store:
             marker = await store.write(_store_name)
             app = App(plugins, ConfigHolder(loaded, read), log, redactor, store, marker)
-            for folder, jail in await store.read(trusted_folders_with_jails):
-                app.jails.note_trust(folder, True, jail)
+            with anyio.move_on_after(ISOLATION_S):
+                await _learn_isolation(app)
             async with app.mcp.run():
                 yield app
+
+
+async def _learn_isolation(app: App) -> None:
+    """Find out which jails can be made, and which trust holds. What is not known in time is a jail, which may fail."""
+    for folder, stored in await app.store.read(stored_trusts):
+        check = partial(check_trust, stored, folder, app.plugins.trusted_files())
+        state = await anyio.to_thread.run_sync(check, abandon_on_cancel=True)
+        app.jails.note_trust(folder, state.holds, stored.jail)
+    await anyio.to_thread.run_sync(_look_at_workspaces, app, abandon_on_cancel=True)
+
+
+def _look_at_workspaces(app: App) -> None:
+    config = app.config
+    for place in (config.gateway.default_workspace or "/", *(one.path for one in config.workspaces.values())):
+        app.jails.look(os.path.expanduser(place))
 
 
 def _store_name(tx: Tx) -> str:

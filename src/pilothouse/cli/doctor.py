@@ -25,7 +25,7 @@ from pilothouse.cli.table import NARROWEST, plain, print_json, width
 from pilothouse.config import Config, InvalidConfig, Loaded, Paths, find_paths
 from pilothouse.core.errors import ConfigError, PilothouseError
 from pilothouse.plugins import Broken, Plugins
-from pilothouse.runtime.trust import trusted_folders_with_jails
+from pilothouse.runtime.trust import check_trust, stored_trusts
 
 OLDEST_PYTHON = (3, 11)
 MARKS = {"ok": "✓", "off": "–", "warn": "!", "broken": "✗"}
@@ -78,7 +78,7 @@ def examine(*, model: bool = False) -> Iterator[Check]:
         return
     yield from check_config(loaded)
     yield from check_workspaces(loaded.config)
-    yield from check_isolation(loaded, _trusted())
+    yield from check_isolation(loaded, _trusted(plugins))
     yield from check_store(plugins, loaded.config)
     yield from check_engines(plugins, loaded.config, model=model)
     yield from check_channels(plugins, loaded.config)
@@ -150,12 +150,13 @@ def _let_in() -> bool:
         return False
 
 
-def _trusted() -> list[tuple[str, bool]]:
-    """Returns the trusted folders, each with whether a jail was chosen for it. Another check reports a broken store."""
+def _trusted(plugins: Plugins) -> list[tuple[str, bool]]:
+    """Returns the folders whose trust holds, each with whether a jail was chosen for it. Another check reports a broken store."""
     try:
-        return read_store(trusted_folders_with_jails) or []
+        found, files = read_store(stored_trusts) or [], plugins.trusted_files()
     except PilothouseError:
         return []
+    return [(folder, one.jail) for folder, one in found if check_trust(one, folder, files).holds]
 
 
 def check_workspaces(config: Config) -> Iterator[Check]:

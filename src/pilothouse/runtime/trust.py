@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
+import anyio.to_thread
 from msgspec import Struct
 
 from pilothouse.core.engine import TrustedFile
@@ -22,6 +23,7 @@ from pilothouse.core.errors import ConfigError
 from pilothouse.core.store import Tx
 from pilothouse.runtime.audit import APP, record
 from pilothouse.runtime.facts import TRUST, TRUST_JAIL, TRUSTED_CONTENT, load_fact, save_fact
+from pilothouse.runtime.settings import Settings
 from pilothouse.runtime.trust_files import MAX_FILES, Change, TrustedContent, compare, read_content
 
 if TYPE_CHECKING:
@@ -83,8 +85,9 @@ def choose_jail(tx: Tx, real: str, by: str, at: float, *, jail: bool) -> None:
     record(tx, at, by, "trust.jail", workspace=real, jail=jail)
 
 
-def trusted_folders_with_jails(tx: Tx) -> list[tuple[str, bool]]:
-    return [(folder, wants_jail(tx, folder)) for folder in trusted_folders(tx)]
+def stored_trusts(tx: Tx) -> list[tuple[str, StoredTrust]]:
+    """Return the paths that were trusted, whether or not that still counts: `check_trust` tells."""
+    return [(folder, stored_trust(tx, folder)) for folder in trusted_folders(tx)]
 
 
 def check_trust(stored: StoredTrust, real: str, files: Sequence[TrustedFile]) -> TrustState:
@@ -92,6 +95,15 @@ def check_trust(stored: StoredTrust, real: str, files: Sequence[TrustedFile]) ->
     if not stored.mark or stored.mark != folder_mark(real):
         return TrustState(False, TrustedContent({}))
     return TrustState(True, read_content(real, files), stored.content)
+
+
+async def note_trust(settings: Settings, stored: StoredTrust, real: str) -> TrustState:
+    """Check the trust in a folder where something is about to run, and pass it on to what makes jails."""
+    state = await anyio.to_thread.run_sync(
+        check_trust, stored, real, settings.trusted_files, abandon_on_cancel=True
+    )
+    settings.note_trust(real, state.holds, stored.jail)
+    return state
 
 
 def look_at_trust(tx: Tx, real: str, files: Sequence[TrustedFile]) -> TrustState:

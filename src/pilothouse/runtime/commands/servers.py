@@ -8,8 +8,6 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-import anyio.to_thread
-
 from pilothouse.core.mcp import McpState, McpStatus
 from pilothouse.core.message import Address, CommandButton
 from pilothouse.core.store import Tx
@@ -17,7 +15,7 @@ from pilothouse.runtime.commands.call import CommandCall, NotDone, Reply, refusa
 from pilothouse.runtime.conversations.binding import workspace_of
 from pilothouse.runtime.conversations.places import place_id
 from pilothouse.runtime.ports import Ports
-from pilothouse.runtime.trust import StoredTrust, check_trust, stored_trust
+from pilothouse.runtime.trust import StoredTrust, note_trust, stored_trust
 
 AUTH = "auth"
 USAGE = "/mcp lists the MCP servers. /mcp auth NAME logs in to one of them."
@@ -43,8 +41,7 @@ async def ask_servers(ports: Ports, address: Address, args: str) -> Sequence[Mcp
     workspace, real, stored = await ports.store.read(lambda tx: _place(tx, ports, address))
     if not workspace:
         return ()
-    files = ports.settings().trusted_files
-    trust = await anyio.to_thread.run_sync(check_trust, stored, real, files, abandon_on_cancel=True)
+    trust = await note_trust(ports.settings(), stored, real)
     match args.split():
         case []:
             return await ports.mcp.report(workspace, trust.holds)

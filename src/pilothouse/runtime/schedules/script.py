@@ -7,6 +7,7 @@ model is called; with true the data goes into the prompt. Everything else is an 
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from typing import Any
 
@@ -27,6 +28,7 @@ from pilothouse.runtime.audit import record
 from pilothouse.runtime.outbox import say
 from pilothouse.runtime.ports import Ports, ScriptEnd
 from pilothouse.runtime.settings import Settings
+from pilothouse.runtime.trust import StoredTrust, note_trust, stored_trust
 
 SCRIPT = "schedule.script"
 """The topic of the ask."""
@@ -133,7 +135,14 @@ async def run_script(ports: Ports, schedule: Schedule, workspace: str) -> Script
     """Run the script, and read its last line."""
     if hash_script(schedule.script) != schedule.approved:
         return ScriptResult(error="its script is not approved")
+    real, stored = await ports.read(lambda tx: _trust_in(tx, workspace))
+    await note_trust(ports.settings(), stored, real)
     return read_result(await ports.run_script(schedule.script, workspace, SCRIPT_S, OUTPUT_BYTES))
+
+
+def _trust_in(tx: Tx, workspace: str) -> tuple[str, StoredTrust]:
+    real = os.path.realpath(workspace)
+    return real, stored_trust(tx, real)
 
 
 def read_result(end: ScriptEnd) -> ScriptResult:

@@ -9,7 +9,6 @@ import os
 from collections.abc import Sequence
 from itertools import takewhile
 
-import anyio.to_thread
 import msgspec
 from msgspec import Struct
 
@@ -45,8 +44,8 @@ from pilothouse.runtime.trust import (
     StoredTrust,
     TrustState,
     changed_notice,
-    check_trust,
     keep_first_content,
+    note_trust,
     stored_trust,
 )
 from pilothouse.runtime.turns.prompt import cause_of, frame, passes_as_typed
@@ -356,10 +355,7 @@ async def make_brief(ports: Ports, started: Started) -> Brief:
             )
         )
     real, stored, picked = found
-    state = await anyio.to_thread.run_sync(
-        check_trust, stored, real, settings.trusted_files, abandon_on_cancel=True
-    )
-    settings.note_trust(real, state.holds, stored.jail)
+    state = await note_trust(settings, stored, real)
     if state.was_given and (state.before is None or not state.holds):
         await ports.persist(lambda tx: _note_trust(tx, ports, started, real, state))
         ports.signals.poke(OUTBOX)
