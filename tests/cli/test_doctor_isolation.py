@@ -11,6 +11,7 @@ from tests.isolation.canary import need_jail
 
 from pilothouse.cli.doctor_isolation import check_isolation
 from pilothouse.config import Loaded, find_paths, load
+from pilothouse.isolation.canaries import read_proofs
 from pilothouse.isolation.support import find_support
 
 
@@ -87,3 +88,10 @@ def test_where_it_is_automatic_doctor_says_what_happens_by_itself(tmp_path: Path
     else:
         assert first.state == "ok"
         assert [one.state for one in others] == ["ok", "warn"], "the limits, and / cannot be jailed"
+
+
+def test_it_names_the_versions_that_were_proved(tmp_path: Path) -> None:
+    need_jail()
+    said = [check.text for check in check_isolation(loaded(tmp_path, "[isolation]\nkind = 'jail'\n"))]
+    (proved,) = [text for text in said if "proved with" in text]
+    assert f"claude {read_proofs()['claude'].version}, codex {read_proofs()['codex'].version}" in proved

@@ -62,7 +62,8 @@ def _check_jails(loaded: Loaded, kinds: AbstractSet[Kind], problem: str) -> Iter
         state = "broken" if refuses else "warn" if helps else "off"
         yield Check("isolation", state, f"no agent is jailed: {problem}", fix)
     else:
-        engines = ", ".join(name for name, proof in sorted(read_proofs().items()) if proof.holds)
+        proofs = sorted(read_proofs().items())
+        engines = ", ".join(f"{name} {proof.version}" for name, proof in proofs if proof.holds)
         yield Check("isolation", "ok", PROVED.format(engines=engines or "no engine"))
         yield _check_limits(loaded, wanted="jail" in kinds)
 
