@@ -73,6 +73,7 @@ class App:
         self.trail = Trail()
         self.policy = make_policy(store, holder)
         self.jails = make_jails(holder, log)
+        self.jails.tools_here = partial(_tools_here, plugins)
         self.lanes = LaneHost(holder.loaded.paths.data_dir, store.read, store.write)
         self.mcp = McpHost(lambda: holder.loaded, marker, log, jails=self.jails)
         self._statuses: dict[EngineId, EngineStatus] = {}
@@ -149,6 +150,11 @@ def _look_at_workspaces(app: App) -> None:
     config = app.config
     for place in (config.gateway.default_workspace or "/", *(one.path for one in config.workspaces.values())):
         app.jails.look(os.path.expanduser(place))
+
+
+def _tools_here(plugins: Plugins, engine: str) -> bool:
+    found = (row.spec for row in plugins.engines() if isinstance(row, LoadedPlugin))
+    return any(spec.id == engine and spec.tools_here for spec in found)
 
 
 def _store_name(tx: Tx) -> str:

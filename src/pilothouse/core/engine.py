@@ -409,6 +409,8 @@ class EngineSpec(Struct, frozen=True):
     the engine's program keeps its login itself."""
     is_found: Callable[[], bool] | None = None
     """For one of many ready-made engines: whether its program is here. One that is not is listed only if it has a section."""
+    tools_here: bool = False
+    """Its file tools run in Pilothouse itself, where no jail holds them."""
 
 
 Step = EngineEvent | MediaFound

@@ -46,6 +46,7 @@ NO_JAIL = (
 )
 JAILED = "jailed, network: {network}"
 UNPROVED = "in a jail, not proved with this engine, network: {network}"
+COMMANDS_ONLY = "commands in a {kind}, network: {network}; file tools run in Pilothouse itself, where the {kind} does not hold them"
 CONTAINED = "in a container, not proved with this engine, network: {network}"
 NOT_ISOLATED = "NOT ISOLATED"
 NOT_KNOWN = "not known yet: whether this machine can isolate is being tried"
@@ -88,6 +89,8 @@ class Jails:
         self.ask_people: AskPeople = nobody
         """Asks about hosts; set once there is a gateway."""
         self._open_asks: Counter[str] = Counter()
+        self.tools_here: Callable[[str], bool] = lambda _: False
+        """Tells whether the file tools of an engine run in Pilothouse itself; set where engines are known."""
 
     def note_trust(self, real: str, trusted: bool, jail: bool) -> None:
         """Learn whether a folder is trusted, and whether its owner chose a jail for it: "auto" asks."""
@@ -165,6 +168,8 @@ class Jails:
             return ""
         if problem := self.problem(workspace):
             return f"{NOT_ISOLATED}: {problem}" if isolation.when_missing == "open" else problem
+        if self.tools_here(engine):
+            return COMMANDS_ONLY.format(kind=isolation.kind, network=isolation.network)
         if isolation.kind == "container":
             return CONTAINED.format(network=isolation.network)
         words = JAILED if is_proved(engine) else UNPROVED

@@ -89,6 +89,7 @@ ENGINE = EngineSpec(
     compact_line="/compact",
     tool_line="/tool",
     log_out=log_out,
+    tools_here=True,
     trusted_files=(
         TrustedFile(".agents/skills", "skills, which may run programs"),
         TrustedFile("AGENTS.md", "instructions", runs=False),

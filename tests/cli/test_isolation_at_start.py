@@ -1,4 +1,4 @@
-"""At the start of a gateway, only trust that holds keeps `isolation = "auto"` from making a jail."""
+"""What a gateway says about isolation from its start on: trust that does not hold counts for nothing."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+from tests.isolation.canary import need_jail
 
 from pilothouse.bootstrap.app import App, open_app
 from pilothouse.runtime.trust import trust
@@ -32,6 +33,21 @@ async def test_a_folder_that_took_the_place_of_a_trusted_one_is_not_trusted_at_t
     replaced.mkdir()
     async with open_app(on_terminal=False) as app:
         assert [TRUSTED in told for told in reports(app, places)] == [True, False]
+
+
+async def test_the_native_agents_file_tools_are_said_to_run_outside_of_the_jail(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    need_jail()
+    monkeypatch.setenv("PILOTHOUSE_HOME", str(tmp_path / "home"))
+    (tmp_path / "work").mkdir()
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "config.toml").write_text('[isolation]\nkind = "jail"\n')
+    async with open_app(on_terminal=False) as app:
+        said = app.jails.describe(str(tmp_path / "work"), "native")
+        assert said.startswith("commands in a jail")
+        assert "file tools run in Pilothouse itself" in said
+        assert app.jails.describe(str(tmp_path / "work"), "claude") == "jailed, network: open"
 
 
 def reports(app: App, places: list[str]) -> list[str]:
