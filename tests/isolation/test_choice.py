@@ -62,6 +62,25 @@ async def test_where_no_jail_can_be_made_it_runs_open_and_says_why(stage: Stage,
     assert "holds the home folder" in at_home.describe(str(stage.home), "claude")
 
 
+def test_only_a_configured_jail_that_cannot_be_made_is_missing(stage: Stage, tmp_path: Path) -> None:
+    def made(isolation: Isolation, support: Support) -> Jails:
+        found = Jails(lambda workspace: isolation, jails(stage, tmp_path).places, no_log, lambda: support)
+        found.look(place)
+        return found
+
+    place, absent, there = str(stage.workspace), Support(problem=MISSING), Support("/usr/bin/bwrap")
+    said = made(Isolation("jail", when_missing="open"), absent).missing(place)
+    assert said.startswith("Not isolated: ")
+    assert "apt install bubblewrap" in said
+    for isolation, support in (
+        (Isolation("jail", when_missing="open"), there),
+        (Isolation("jail"), absent),
+        (Isolation("auto", when_missing="open"), absent),
+        (Isolation(when_missing="open"), absent),
+    ):
+        assert made(isolation, support).missing(place) == ""
+
+
 async def test_what_is_chosen_is_what_is_started(stage: Stage, tmp_path: Path) -> None:
     need_jail()
     made = automatic(stage, tmp_path, find_support())

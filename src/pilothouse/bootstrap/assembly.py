@@ -74,6 +74,7 @@ def make_ports(
                 mode_in=partial(mode_in, app.holder.loaded),
                 widest_in=widest_in,
                 isolation_of=app.jails.describe,
+                missing_isolation=app.jails.missing,
                 note_trust=app.jails.note_trust,
                 context_files_in=partial(container_instructions, app.holder),
                 settings_dirs=_settings_dirs(app),

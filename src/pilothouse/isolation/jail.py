@@ -44,6 +44,9 @@ NO_JAIL = (
     "The workspace {workspace} wants isolation = {kind!r}, which cannot be had here, so nothing was started. {problem} "
     "A .pilothouse.toml that cannot be read wants a jail too: pilothouse config check shows what is wrong in it."
 )
+OPENED = (
+    "Not isolated: the workspace {workspace} wants isolation = {kind!r}, which cannot be had here. {problem}"
+)
 JAILED = "jailed, network: {network}"
 UNPROVED = "in a jail, not proved with this engine, network: {network}"
 COMMANDS_ONLY = "commands in a {kind}, network: {network}; file tools run in Pilothouse itself, where the {kind} does not hold them"
@@ -119,6 +122,13 @@ class Jails:
     def _opens(self, isolation: Isolation, workspace: str) -> bool:
         """Tell whether processes are started without the jail that is wanted."""
         return isolation.confines and isolation.when_missing == "open" and bool(self.problem(workspace))
+
+    def missing(self, workspace: str) -> str:
+        """Say that processes start without the isolation that was configured; empty if they do not. "auto" promises none."""
+        isolation = self._settings(workspace)
+        if isolation.kind == "auto" or not self._opens(isolation, workspace):
+            return ""
+        return OPENED.format(kind=isolation.kind, workspace=workspace, problem=self.problem(workspace))
 
     def uploads(self, workspace: str, engine: str) -> str:
         """`EngineHost.uploads`. Empty without a jail."""
@@ -206,8 +216,7 @@ class Jails:
         """Return what a process is started with: what its engine was told, so that a process is what its key says."""
         if not start.workspace:
             return OPEN
-        if self._opens(self._isolation(start.workspace, engine), start.workspace):
-            problem = self.problem(start.workspace)
+        if problem := self.missing(start.workspace):
             self._log("isolation.missing", level="warning", process=start.name, problem=problem)
         return self.isolation(start.workspace, engine) if start.isolation is None else start.isolation
 

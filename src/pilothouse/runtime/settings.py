@@ -20,6 +20,10 @@ def no_mode(workspace: str) -> ApprovalMode | None:
     return None
 
 
+def all_isolated(workspace: str) -> str:
+    return ""
+
+
 def ignore_trust(real: str, trusted: bool, jail: bool) -> None:
     """Nothing depends on it."""
 
@@ -87,6 +91,8 @@ class Settings(Struct, frozen=True):
     """The widest approval mode that a workspace accepts."""
     isolation_of: Callable[[str, EngineId], str] = no_isolation
     """Says how an engine is shut in in a workspace; empty if it is not meant to be."""
+    missing_isolation: Callable[[str], str] = all_isolated
+    """Says that agents run in a workspace without the isolation that was configured; empty if they do not."""
     note_trust: Callable[[str, bool, bool], None] = ignore_trust
     """Hears, before each turn, whether a resolved folder is trusted, and whether its owner chose a jail for it."""
     context_files_in: Callable[[str, bool], tuple[str, ...]] = no_context_files

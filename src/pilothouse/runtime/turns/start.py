@@ -359,6 +359,9 @@ async def make_brief(ports: Ports, started: Started) -> Brief:
     if state.was_given and (state.before is None or not state.holds):
         await ports.persist(lambda tx: _note_trust(tx, ports, started, real, state))
         ports.signals.poke(OUTBOX)
+    if warning := settings.missing_isolation(session.workspace):
+        await ports.persist(lambda tx: _tell_not_isolated(tx, ports, started, warning))
+        ports.signals.poke(OUTBOX)
     return Brief(
         session.id,
         session.workspace,
@@ -374,6 +377,13 @@ async def make_brief(ports: Ports, started: Started) -> Brief:
         settings_dir=settings.settings_dirs.get(real, ""),
         context_files=settings.context_files_in(session.workspace, state.holds),
     )
+
+
+def _tell_not_isolated(tx: Tx, ports: Ports, started: Started, warning: str) -> None:
+    """Tell the conversation once per session, in a message of its own: people may not see the progress of a short turn."""
+    key = f"not-isolated:{started.session.id}:{started.conversation.id}"
+    if tx.outbox.by_key(key) is None:
+        say(tx, ports.ids, started.conversation.id, Content(warning, "notice"), key=key, at=ports.clock.now())
 
 
 def _folder_state(tx: Tx, workspace: str) -> tuple[str, StoredTrust, ApprovalMode | None] | None:
