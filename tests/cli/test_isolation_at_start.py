@@ -8,7 +8,12 @@ from pathlib import Path
 import pytest
 from tests.isolation.canary import need_jail
 
-from pilothouse.bootstrap.app import App, open_app
+from pilothouse.bootstrap.app import App, judge_call, open_app
+from pilothouse.core.ask import Ask
+from pilothouse.core.call import Call
+from pilothouse.core.ids import AskId, EngineId
+from pilothouse.core.isolation import Isolation
+from pilothouse.core.policy import Site
 from pilothouse.runtime.trust import trust
 
 pytestmark = pytest.mark.anyio
@@ -48,6 +53,21 @@ async def test_the_native_agents_file_tools_are_said_to_run_outside_of_the_jail(
         assert said.startswith("commands in a jail")
         assert "file tools run in Pilothouse itself" in said
         assert app.jails.describe(str(tmp_path / "work"), "claude") == "jailed, network: open"
+
+
+async def test_a_held_program_runs_unasked_only_for_an_engine_whose_jail_was_proved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PILOTHOUSE_HOME", str(tmp_path / "home"))
+    for folder in ("home", "work"):
+        (tmp_path / folder).mkdir()
+    work = str(tmp_path / "work")
+    call = Call("command", command="make test", cwd=work)
+    ask = Ask(AskId("a"), "approval", "x", call=call)
+    site = Site(work, mode="trusted", isolation=Isolation("jail", network="none"))
+    async with open_app(on_terminal=False) as app:
+        for engine, outcome in (("claude", "allow"), ("native", "ask"), ("some-agent", "ask")):
+            assert (await judge_call(app, EngineId(engine), ask, site)).outcome == outcome
 
 
 def reports(app: App, places: list[str]) -> list[str]:

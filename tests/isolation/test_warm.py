@@ -22,8 +22,11 @@ from tests.isolation.test_jail import output, start
 from tests.mcp_client.rig import Rig as McpRig
 from tests.mcp_client.rig import program as mcp_program
 
+from pilothouse.core.ask import Ask
 from pilothouse.core.engine import PORT, Brief, Engine, EngineHost, ProcessStart
+from pilothouse.core.ids import SessionId
 from pilothouse.core.isolation import OPEN, Isolation
+from pilothouse.core.policy import Ruling, Site
 from pilothouse.core.turn import Prompt
 from pilothouse.engines.claude.engine import ClaudeEngine
 from pilothouse.engines.link_owner import OTHER_ISOLATION
@@ -32,6 +35,7 @@ from pilothouse.processes import Launcher
 pytestmark = pytest.mark.anyio
 
 JAIL = Isolation("jail")
+HOLDING = Isolation("jail", network="none")
 STEPS = (
     OPEN,
     JAIL,
@@ -47,9 +51,14 @@ class Shut:
     def __init__(self) -> None:
         self.now = OPEN
         self.started: list[Isolation] = []
+        self.judged: list[Isolation | None] = []
 
     def host(self, host: EngineHost) -> EngineHost:
-        return msgspec.structs.replace(host, jail=self.open, isolation=self.isolation)
+        return msgspec.structs.replace(host, jail=self.open, isolation=self.isolation, judge=self.judge)
+
+    async def judge(self, ask: Ask, site: Site) -> Ruling:
+        self.judged.append(site.isolation)
+        return Ruling("allow", "a rule of the test")
 
     def isolation(self, workspace: str) -> Isolation:
         return self.now
@@ -133,6 +142,42 @@ async def test_a_turn_on_a_server_with_the_former_isolation_ends_and_says_why(tm
         failure = end_of(rest).failure
         assert failure is not None
         assert failure.text == OTHER_ISOLATION.text
+
+
+async def judge_after_a_change(shut: Shut, engine: Engine, brief: Brief, text: str) -> None:
+    """Change the settings between the start of a process and its first call."""
+    for before, then in ((OPEN, HOLDING), (HOLDING, OPEN)):
+        shut.now = before
+        shut.judged.clear()
+        async with engine.open(msgspec.structs.replace(brief, session_id=SessionId(then.kind))) as session:
+            shut.now = then
+            assert end_of(await read(session, text)).outcome == "completed"
+        assert {*shut.judged} == {before}
+
+
+async def test_calls_are_judged_by_the_isolation_that_their_process_was_started_with(tmp_path: Path) -> None:
+    shut = Shut()
+    for name in ("acp", "codex", "opencode"):
+        (tmp_path / name).mkdir()
+    agent, codex = ScriptedAgent(tmp_path / "acp"), ScriptedCodex(tmp_path / "codex")
+    opencode = ScriptedOpenCode(tmp_path / "opencode")
+    for scripted in (agent, codex, opencode):
+        scripted.host = shut.host(scripted.host)
+    async with agent.engine() as engine:
+        await judge_after_a_change(shut, engine, agent.brief(), "run make")
+    async with codex.engine() as engine:
+        await judge_after_a_change(shut, engine, codex.brief(), "ask")
+    async with opencode.build() as engine:
+        await judge_after_a_change(shut, engine, opencode.brief(), opencode.ask_prompt)
+
+
+@pytest.mark.slow
+async def test_calls_of_claude_are_judged_by_the_isolation_of_their_process(tmp_path: Path) -> None:
+    with open_api(say("nobody asks")) as api:
+        rig, shut = ClaudeRig(tmp_path, api), Shut()
+        command = program(rig, "honest")
+        async with ClaudeEngine(rig.config(command=command), shut.host(rig.host())) as engine:
+            await judge_after_a_change(shut, engine, rig.brief(), "Hello")
 
 
 async def test_a_program_of_an_mcp_server_is_started_anew(tmp_path: Path) -> None:

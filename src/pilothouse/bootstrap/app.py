@@ -29,6 +29,7 @@ from pilothouse.core.errors import ConfigError
 from pilothouse.core.ids import ChannelId, EngineId
 from pilothouse.core.policy import Ruling, Site
 from pilothouse.core.store import Store, Tx
+from pilothouse.isolation.canaries import is_proved
 from pilothouse.logs import Log, Redactor, open_log
 from pilothouse.logs.redaction import looks_secret, names_secret
 from pilothouse.logs.sinks import Entry
@@ -295,7 +296,7 @@ def _engine_host(app: App, id: EngineId) -> EngineHost:
         str(state),
         app.marker,
         app.log,
-        partial(_judge, app),
+        partial(judge_call, app, id),
         jail=partial(app.jails.open, engine=id),
         isolation=partial(app.jails.isolation, engine=id),
         uploads=partial(app.jails.uploads, engine=id),
@@ -305,8 +306,10 @@ def _engine_host(app: App, id: EngineId) -> EngineHost:
     )
 
 
-async def _judge(app: App, ask: Ask, site: Site) -> Ruling:
-    """Judges a call, and records in the audit log what was decided without asking a person."""
+async def judge_call(app: App, engine: EngineId, ask: Ask, site: Site) -> Ruling:
+    """Judges a call, and records in the audit log what was decided without asking a person. Only a proved jail counts."""
+    if not is_proved(engine):
+        site = msgspec.structs.replace(site, isolation=None)
     ruling = await app.policy.judge(ask, site)
     app.trail.note_ruling(app.clock.now(), ask, ruling, cwd=ask.payload.get("cwd"))
     return ruling

@@ -26,6 +26,7 @@ from pilothouse.core.ask import Ask, RuleOffer
 from pilothouse.core.call import Call
 from pilothouse.core.errors import ConfigError
 from pilothouse.core.ids import RuleId, SessionId
+from pilothouse.core.isolation import Isolation
 
 PolicyOutcome = Literal["allow", "deny", "ask"]
 RuleKind = Literal["tool", "command", "glob", "path", "read", "domain", "mcp", "skill"]
@@ -209,13 +210,22 @@ def denial_text(title: str, why: str) -> str:
 
 class Site(Struct, frozen=True):
     """The workspace, session and mode that a call is made in. `folders` count as inside the workspace, too; `trusted`: its git
-    repository may run what its settings name."""
+    repository may run what its settings name; `isolation`: of the process that makes the call, None where that is not known."""
 
     workspace: str
     session_id: SessionId = SessionId("")
     mode: ApprovalMode = "minimal"
     folders: tuple[str, ...] = ()
     trusted: bool = False
+    isolation: Isolation | None = None
+
+    @property
+    def held(self) -> bool:
+        """True in a jail that shows nothing but the workspace, and reaches nothing but the model and its servers."""
+        found = self.isolation
+        if found is None or found.kind != "jail" or found.network == "open":
+            return False
+        return not (found.allow_hosts or found.allow_read or found.allow_write)
 
 
 class Policy(Protocol):

@@ -10,12 +10,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
+import msgspec
 from msgspec import Struct
 
 from pilothouse.core.ask import Ask, Decision, ends_turn
 from pilothouse.core.engine import Brief, Judge, Step
 from pilothouse.core.event import Asked
 from pilothouse.core.ids import AskId
+from pilothouse.core.isolation import Isolation
+from pilothouse.core.policy import Ruling, Site
 from pilothouse.engines.jsonrpc import Request, RequestId
 from pilothouse.engines.requests import SAID_NO, PendingAsks, is_no, plain_decision
 
@@ -79,6 +82,15 @@ class Answer(Struct, frozen=True):
     reply: Payload = {}
     words: str = ""
     stops: bool = False
+
+
+def judge_in(judge: Judge, isolation: Isolation) -> Judge:
+    """Judge the calls of a process that was started with this isolation, whatever the settings say by now."""
+
+    async def judged(ask: Ask, site: Site) -> Ruling:
+        return await judge(ask, msgspec.structs.replace(site, isolation=isolation))
+
+    return judged
 
 
 class Requests:

@@ -30,6 +30,7 @@ from pilothouse.policy.reader_table import ANY_OPTION, MANY, READERS, Reads, Unk
 from pilothouse.policy.readers import read_only
 from pilothouse.policy.script import Group, Items, Redirect, Script, Segment
 
+HELD = "the jail holds it: it reaches only its model and servers, and changes nothing beyond the workspace"
 MAX_FOLDERS = 8
 """Folders that a chain of `cd … ||` may end up in."""
 _FILE = re.compile(r"[A-Za-z0-9_@./][^\s]*")
@@ -63,6 +64,9 @@ class Walk:
         self._lists = self._changes = self._uses_git = False
         self.gaps: list[Gap] = []
         self.used: dict[Rule, None] = {}
+        self.why = "only reads inside the workspace"
+        self.held = False
+        """A jail holds programs that are not known here."""
 
     def walk(self, script: Script, cwd: str) -> None:
         here = self._places.resolve("/", cwd) if cwd.startswith("/") else None
@@ -73,7 +77,7 @@ class Walk:
         if not script.items:
             self._gap("contains no command")
         self._chain(script.items, frozenset({here}))
-        if self._changes and (self._lists or self._uses_git):
+        if self._changes and (self._lists or self._uses_git) and not self.held:
             self._gap("writes files that it may then execute")
 
     def _gap(self, why: str, rules: tuple[Rule, ...] = ()) -> None:
@@ -94,9 +98,8 @@ class Walk:
                 better, worse = start, start
             if joint == "|":
                 continue
-            good, bad = {"&&": (better, bad | worse), "||": (good | better, worse)}.get(
-                joint, (better, worse)
-            )
+            after = {"&&": (better, bad | worse), "||": (good | better, worse)}
+            good, bad = after.get(joint, (better, worse))
             if len(good | bad) > MAX_FOLDERS:
                 self._gap("changes folders in too many ways")
                 return
@@ -121,7 +124,9 @@ class Walk:
             self.used[rule] = None
             return
         found = read_only(texts)
-        if isinstance(found, Unknown):
+        if isinstance(found, Unknown) and self.held and self._runs_held(texts, folder):
+            self.why = HELD
+        elif isinstance(found, Unknown):
             plain = all(word.form == "plain" for word in segment.words)
             self._gap(found.why, remember_command(texts) if plain else ())
         else:
@@ -180,13 +185,17 @@ class Walk:
         """Tell whether a word, if it is a path, leads to an unprotected file of the workspace."""
         if "://" in text or "@" in text.partition(":")[0] * (":" in text):
             return False
-        for path in (text, *paths_in(text)):
-            real = self._places.resolve(folder, path)
-            if real is None or not (
-                self._places.may_change(real) or self._places.allowed_by(self._changeable, real)
-            ):
-                return False
-        return True
+        reals = [self._places.resolve(folder, path) for path in (text, *paths_in(text))]
+        return all(
+            real and (self._places.may_change(real) or self._places.allowed_by(self._changeable, real))
+            for real in reals
+        )
+
+    def _runs_held(self, texts: tuple[str, ...], folder: str) -> bool:
+        """Tell whether the jail holds a program that is not known: no word of it leads out of the workspace or to a file that other
+        tools execute, and no rule is about files that it could read."""
+        below = any(self._places.rule_below(self._forbidding, root) for root in self._places.roots)
+        return not below and all(self._stays_inside(text, folder) for text in texts[1:])
 
     def _read(self, reads: Reads, folder: str) -> None:
         for text in reads.paths:

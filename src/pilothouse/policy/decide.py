@@ -33,8 +33,7 @@ NOT_READ = Call("unreadable")
 
 class PolicyEnv(Struct, frozen=True):
     """`own` are Pilothouse's files and folders: a call that names one is asked about in every mode.
-    `git_problem` tells what could make git run a program in a folder that is not trusted.
-    """
+    `git_problem` tells what could make git run a program in a folder that is not trusted."""
 
     filesystem: Filesystem = Filesystem()
     own: tuple[str, ...] = ()
@@ -51,9 +50,8 @@ def decide(ask: Ask, rules: Sequence[Rule], site: Site, env: PolicyEnv) -> Rulin
     if ruling.outcome != "ask":
         return ruling
     wanted = tuple(dict.fromkeys(rule for gap in gaps for rule in gap.rules))
-    if not gaps or len(wanted) > MAX_OFFERED or not all(gap.rules for gap in gaps):
-        return ruling
-    if not judgement.would_pass(wanted):
+    fits = gaps and len(wanted) <= MAX_OFFERED and all(gap.rules for gap in gaps)
+    if not fits or not judgement.would_pass(wanted):
         return ruling
     lines = "\n".join(map(str, wanted))
     return Ruling("ask", ruling.rule, (RuleOffer("session", lines), RuleOffer("always", lines)))
@@ -62,8 +60,7 @@ def decide(ask: Ask, rules: Sequence[Rule], site: Site, env: PolicyEnv) -> Rulin
 def tool_class(call: Call | None, workspace: str, env: PolicyEnv) -> ToolClass:
     """Classify a call: `ordinary` is what is known to stay in the workspace and can be undone.
 
-    That is what the mode `trusted` allows without a rule. A call that names Pilothouse's own files needs an owner.
-    """
+    That is what the mode `trusted` allows without a rule. A call that names Pilothouse's own files needs an owner."""
     if call is None:
         return "ordinary"  # a question, or a plan: nothing runs
     judgement = _Judgement(call, (), Site(workspace or call.cwd, mode="trusted"), env)
@@ -144,10 +141,13 @@ class _Judgement:
         if self._script.oddities:
             return Ruling("ask", self._script.oddities[0]), []
         walk = Walk(self._places, rules, self._site.mode, self._forbidding())
+        # where a rule forbids commands, any program that is not known may run them
+        forbids = any(rule.outcome != "allow" and rule.kind in ("command", "glob") for rule in self._rules)
+        walk.held = self._site.held and self._site.mode == "trusted" and not forbids
         walk.walk(self._script, self._call.cwd)
         if walk.gaps:
             return Ruling("ask", walk.gaps[0].why), walk.gaps
-        return Ruling("allow", _because(walk.used, "only reads inside the workspace")), []
+        return Ruling("allow", _because(walk.used, walk.why)), []
 
     def _forbidding(self) -> list[Rule]:
         own = [Rule("ask", "path", (folder,)) for folder in self._own]
@@ -201,18 +201,14 @@ def _is_named(rule: Rule, call: Call) -> bool:
     if rule.kind == "tool":
         return matches_glob(rule.pattern, call.tool)
     kind, *names = _names(call)
-    if rule.kind != kind:
-        return False
-    return all(
-        map(matches_glob, (*rule.words, "*"), names)
-    )  # `*.example.org` is every name below `example.org`
+    # `*.example.org` is every name below `example.org`
+    return rule.kind == kind and all(map(matches_glob, (*rule.words, "*"), names))
 
 
 def _may_run_anything(call: Call) -> bool:
     """Tell whether a tool may run what its input says."""
-    return call.kind in ("mcp", "tool") and any(
-        map(_RUNS.search, (call.server_tool or call.tool, *call.input))
-    )
+    named = (call.server_tool or call.tool, *call.input)
+    return call.kind in ("mcp", "tool") and any(map(_RUNS.search, named))
 
 
 def _names(call: Call) -> tuple[RuleKind, *tuple[str, ...]]:

@@ -229,8 +229,7 @@ def _is_option(option: str, word: str) -> bool:
 def _follow(rule: Sequence[str], words: Sequence[str], *, dynamic: bool) -> bool:
     """Tell whether the words of a rule stand in order, with only options between them, each perhaps with a value.
 
-    With `dynamic`, a word that is not known yet (`\\0`) may be any number of words.
-    """
+    With `dynamic`, a word that is not known yet (`\\0`) may be any number of words."""
     reached = {0}
     for wanted in rule:
         after: set[int] = set()

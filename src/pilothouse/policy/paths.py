@@ -67,8 +67,7 @@ def joined(folder: str, path: str) -> str:
 class Filesystem:
     """Looks at the disk. `~` is the home folder; an unreadable path is None.
 
-    A `folder` is `/` or a path that `resolve` gave: it is not looked at again.
-    """
+    A `folder` is `/` or a path that `resolve` gave: it is not looked at again."""
 
     def __init__(self, home: str | None = None) -> None:
         self._home = home or os.path.expanduser("~")
@@ -99,8 +98,7 @@ class Filesystem:
         """Tell whether git might use the folder as a repository, whose `config` may name programs to run.
 
         git (2.39) wants HEAD, and objects and refs either here or in the folder that the file `commondir` names. Any one
-        of them beside HEAD is enough for us: a false yes only asks a person.
-        """
+        of them beside HEAD is enough for us: a false yes only asks a person."""
         names = ("commondir", "objects", "refs")
         return _is_there(folder, "HEAD") and any(_is_there(folder, name) for name in names)
 
@@ -117,8 +115,7 @@ def _is_there(folder: str, name: str) -> bool:
 def _follow(real: str, path: str) -> str:
     """Follow links like `os.path.realpath`, but raise `OSError` for a loop or an unreadable folder.
 
-    `real` has no links any more; only what comes after it is looked at.
-    """
+    `real` has no links any more; only what comes after it is looked at."""
     pending = [path] if "/" not in path and path not in ("", ".") else _parts(path)
     links = 0
     while pending:

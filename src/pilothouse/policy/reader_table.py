@@ -74,8 +74,7 @@ def _parse_row(operands: str, options: list[str]) -> Reader:
 class Reads(Struct, frozen=True):
     """The paths that a command reads; with `deep` everything below them, too. `changes` are files that it changes.
 
-    `files`: a path must be no folder. `git`: the folder whose repository it obeys, and reads as a whole where it is deep.
-    """
+    `files`: a path must be no folder. `git`: the folder whose repository it obeys, and reads as a whole where it is deep."""
 
     paths: tuple[str, ...] = ()
     deep: bool = False

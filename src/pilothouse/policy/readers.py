@@ -287,9 +287,8 @@ def _git(args: Sequence[str]) -> Reads | Unknown:
         return Unknown("cannot tell where git -C leads")
     if name == "diff":  # outside of a repository it compares any two files, links and all
         outward = [f"{place[0]}/{text}" if place else text for text in operands]
-    return Reads(
-        (*place, *outward), deep=_tells_contents(name, frozenset(found.options)), git=(place or ["."])[0]
-    )
+    deep = _tells_contents(name, frozenset(found.options))
+    return Reads((*place, *outward), deep=deep, git=(place or ["."])[0])
 
 
 def _tells_contents(name: str, options: frozenset[str]) -> bool:

@@ -19,8 +19,7 @@ Form = Literal["plain", "home", "glob", "pattern", "status", "dynamic"]
 
 class Word(Struct, frozen=True, gc=False):
     """`plain`: the text is what the program gets. `home`: it begins with `~/`. `status`: it contains `$?`. `glob`: names of
-    files with `*`; `pattern`: any other pattern, about which shells differ. Of a `dynamic` word the text is as written.
-    """
+    files with `*`; `pattern`: any other pattern, about which shells differ. Of a `dynamic` word the text is as written."""
 
     text: str
     form: Form = "plain"

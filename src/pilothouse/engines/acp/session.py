@@ -28,7 +28,7 @@ from pilothouse.engines.acp.link import AcpLink
 from pilothouse.engines.acp.prompt import Blocks, PromptComposer, text_block
 from pilothouse.engines.acp.session_open import unreachable_servers
 from pilothouse.engines.acp.translate import TurnTranslator
-from pilothouse.engines.dialogue import Considered, Pending, Requests
+from pilothouse.engines.dialogue import Considered, Pending, Requests, judge_in
 from pilothouse.engines.jsonrpc import Noise, Reply, Request
 from pilothouse.engines.link import Exit
 from pilothouse.engines.turn_loop import TurnLoop
@@ -155,7 +155,7 @@ class AcpSession(TurnLoop[TurnTranslator]):
         message = await self._composer.compose(prompt, images=link.abilities.images)
         interrupted = turn.interrupted
         turn = self._turn = self._translator()
-        self._requests = Requests(turn, self._access.judge, self._brief)
+        self._requests = Requests(turn, judge_in(self._access.judge, link.isolation), self._brief)
         self._id, self._must_follow = self._access.new_id(), False
         self._words.clear()
         notices, self._notices = (*self._notices, *message.notices), ()

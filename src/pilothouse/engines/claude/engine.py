@@ -351,6 +351,7 @@ class ClaudeEngine:
 
     def _assign(self, process: ClaudeProcess, brief: Brief) -> None:
         site = self._site(brief, process.launch.cwd)
+        site = msgspec.structs.replace(site, isolation=process.launch.isolation)
         process.owner = brief.session_id
         self._offered = process.models or self._offered
         process.dialogue.gate.judge = partial(self._judge, site, self._permissions(brief))

@@ -30,6 +30,7 @@ from pilothouse.engines.codex.thread_list import RunningTurn
 from pilothouse.engines.codex.translate import TurnTranslator
 from pilothouse.engines.codex.usage import TurnUsage
 from pilothouse.engines.codex.woken import OTHER_CLIENT
+from pilothouse.engines.dialogue import judge_in
 from pilothouse.engines.link import Exit, explain_exit
 from pilothouse.engines.media import keep_media
 
@@ -209,7 +210,8 @@ class CodexSession:
         # The window that began a turn decides which of its calls are asked about.
         elsewhere = prompt.wake and self._access.woken and self._access.woken.wake_source == OTHER_CLIENT
         guarded = self._plan.guarded and not elsewhere
-        self._dialogue = Dialogue(turn, self._access.judge, self._brief, guarded=guarded)
+        judge = judge_in(self._access.judge, link.isolation)
+        self._dialogue = Dialogue(turn, judge, self._brief, guarded=guarded)
         found, self._found = self._found, None
         if found is not None and await self._join(found, prompt, given):
             return wire.Reply(0, {"turn": {"id": found.id}})

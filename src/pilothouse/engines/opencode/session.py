@@ -22,6 +22,7 @@ from pilothouse.core.ids import AskId
 from pilothouse.core.outcome import Failure
 from pilothouse.core.text import without_ui_context
 from pilothouse.core.turn import Prompt
+from pilothouse.engines.dialogue import judge_in
 from pilothouse.engines.link import Exit, explain_exit
 from pilothouse.engines.opencode import wire
 from pilothouse.engines.opencode.api import Answer
@@ -233,7 +234,7 @@ class OpenCodeSession(TurnLoop[TurnTranslator]):
         id = self._access.new_id()
         turn = self._turn = self._translator(id)
         turn.interrupted = interrupted
-        judge, servers = self._access.judge, self._folder.servers
+        judge, servers = judge_in(self._access.judge, link.isolation), self._folder.servers
         self._dialogue = Dialogue(turn, judge, self._brief, servers, guarded=self._plan.guarded)
         self._port.begin()
         return await self._prompt(link, id, message)
