@@ -113,7 +113,7 @@ def _every_message_has_one_outcome(facts: Facts) -> Iterator[Fault]:
     for row in facts.inbox:
         keys = {f"reply:{row['id']}"} if row["kind"] == "command" else {f"end:{t}" for t in facts.chain(row)}
         told = [out for out in facts.outbox if out["key"] in keys]
-        if not told and not _stopped_before_it_ran(facts, row):
+        if not told and not _stopped_before_it_ran(facts, row) and not _was_taken_in(facts, row):
             yield Fault("lost", f"{row['key']} ended as {row['status']} and nobody was told")
         if len(told) > 1:
             yield Fault("doubled", f"{row['key']} has {len(told)} outcomes")
@@ -124,6 +124,18 @@ def _stopped_before_it_ran(facts: Facts, row: sqlite3.Row) -> bool:
     turn = facts.turns.get(row["turn_id"])
     told = any("not be resumed" in line["text"] for line in facts.place("stop"))
     return bool(turn and turn["status"] == "cancelled" and told)
+
+
+def _was_taken_in(facts: Facts, row: sqlite3.Row) -> bool:
+    """A message of a person may join the turn that a wake announced: its own turn then has the answer, and the wake's has none."""
+    turn = facts.turns.get(row["turn_id"])
+    if row["kind"] != "wake" or turn is None or turn["status"] != "done" or turn["answer"]:
+        return False
+    told = {out["key"] for out in facts.outbox}
+    beside = [
+        one for one in facts.turns.values() if one["session_id"] == turn["session_id"] and one["answer"]
+    ]
+    return any(one["ended_at"] >= row["created_at"] and f"end:{one['id']}" in told for one in beside)
 
 
 def _what_was_sent_was_seen(facts: Facts) -> Iterator[Fault]:

@@ -1,10 +1,12 @@
 """Usage: rpc_client.py WORKSPACE TEXT. Sends one prompt, shows steps, asks for approvals, prints the answer."""
 
 import json
+import os
 import subprocess
 import sys
 
-SERVER = [sys.executable, "-m", "pilothouse", "rpc", "--workspace", sys.argv[1]]
+command = os.environ.get("PILOTHOUSE", "pilothouse").split()
+SERVER = [*command, "rpc", "--workspace", sys.argv[1]]
 server = subprocess.Popen(SERVER, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
@@ -29,3 +31,4 @@ for line in server.stdout:
         case "run.status" if params["status"] in ("completed", "error", "cancelled"):
             server.stdin.close()
             sys.exit(params["status"] != "completed")
+sys.exit("The server ended before the run did.")

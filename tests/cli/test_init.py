@@ -44,7 +44,7 @@ def test_questions_are_asked_for_what_no_flag_says(house: House, tmp_path: Path)
     tree = tomllib.loads(house.config.read_text())
     assert tree["gateway"]["default_workspace"] == str(tmp_path)
     assert tree["policy"] == {"approval_mode": "trusted"}
-    assert done.stdout.splitlines()[-1] == "Next: pilothouse chat"
+    assert done.stdout.splitlines()[-1] == f"Next: pilothouse chat --workspace {tmp_path}"
     assert done.stdout.lower().count("next:") == 1
     house.config.unlink()
     flags = ("--workspace", "/", "--approval-mode", "minimal", "--no-telegram", "--no-discord")

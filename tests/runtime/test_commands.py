@@ -428,6 +428,21 @@ async def test_engine_commands_reach_the_engine_for_owners_alone(tmp_path: Path,
         assert len(rig.engine.turns) == 2
 
 
+async def test_compact_reaches_an_engine_that_can_compact_and_no_other(tmp_path: Path) -> None:
+    async with open_rig(tmp_path, compact_lines={PUPPET: "/shorten"}) as rig:
+        await rig.channel.say("hello")
+        await rig.until_ended()
+        await rig.channel.say("/compact")
+        await rig.until_ended(2)
+        assert rig.engine.turns[1].prompt.text == "/shorten"
+        assert rig.engine.turns[1].prompt.engine_line
+        await rig.channel.say("/compact all of it")
+        await rig.until_said("no command /compact")
+    async with open_rig(tmp_path / "other") as rig:
+        await rig.channel.say("/compact")
+        await rig.until_said("no command /compact")
+
+
 async def test_the_same_command_twice_happens_once(tmp_path: Path) -> None:
     async with open_rig(tmp_path) as rig:
         first = await rig.channel.say("/new", native_id="7")

@@ -235,6 +235,10 @@ def engine_titles(app: App) -> dict[EngineId, str]:
     return {spec.id: spec.short_name or spec.title for spec in found}
 
 
+def engine_specs(app: App) -> list[EngineSpec]:
+    return [row.spec for row in app.plugins.engines() if isinstance(row, LoadedPlugin)]
+
+
 def resume_lines(app: App) -> dict[EngineId, ResumeLines]:
     """Lists the enabled engines whose sessions people can continue by hand."""
     lines: dict[EngineId, ResumeLines] = {}

@@ -21,6 +21,7 @@ from pilothouse.bootstrap.app import (
     default_engine,
     engine_names,
     engine_problem,
+    engine_specs,
     engine_titles,
     resume_lines,
 )
@@ -71,6 +72,7 @@ def make_ports(
             app,
             lambda config: msgspec.structs.replace(
                 make_settings(config, default_engine(app), engine_names(app), resume_lines(app), safe=safe),
+                compact_lines={spec.id: spec.compact_line for spec in engine_specs(app)},
                 mode_in=partial(mode_in, app.holder.loaded),
                 widest_in=widest_in,
                 isolation_of=app.jails.describe,

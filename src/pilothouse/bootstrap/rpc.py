@@ -18,6 +18,7 @@ from pilothouse.bootstrap.app import (
     App,
     channel_host,
     engine_environment,
+    engine_specs,
     engine_state,
 )
 from pilothouse.bootstrap.binding import Bound, ChatOptions, bind, usable_engine
@@ -33,7 +34,6 @@ from pilothouse.core.mcp import McpServer
 from pilothouse.core.message import Address
 from pilothouse.core.policy import ApprovalMode, parse_mode
 from pilothouse.core.turn import Turn
-from pilothouse.plugins import Loaded as LoadedPlugin
 from pilothouse.runtime.conversations.binding import pick_mode, picked_mode
 from pilothouse.runtime.ports import new_id
 from pilothouse.runtime.trust import look_at_trust
@@ -123,10 +123,6 @@ async def mode_picker(
         await app.store.write(lambda tx: pick_mode(tx, str(folder), mode, at, by))
 
     return pick
-
-
-def engine_specs(app: App) -> list[EngineSpec]:
-    return [row.spec for row in app.plugins.engines() if isinstance(row, LoadedPlugin)]
 
 
 async def log_out(app: App, spec: EngineSpec) -> tuple[Sequence[str], str]:

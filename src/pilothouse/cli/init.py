@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 import time
 import tomllib
@@ -145,7 +146,17 @@ def command(
     for text in (_missing_agent(), APPROVALS if bots else ""):
         if text:
             say(text, sys.stdout)
-    say(invite(bots[0]) if bots else "Next: pilothouse chat", sys.stdout)
+    say(invite(bots[0]) if bots else _next_chat(answers.workspace), sys.stdout)
+
+
+def _next_chat(workspace: str) -> str:
+    """Name the folder: a chat opens in the current one otherwise."""
+    elsewhere = os.path.realpath(os.path.expanduser(workspace)) != os.path.realpath(".")
+    return (
+        f"Next: pilothouse chat --workspace {shlex.quote(workspace)}"
+        if elsewhere
+        else "Next: pilothouse chat"
+    )
 
 
 def _missing_agent() -> str:

@@ -12,8 +12,10 @@ from pilothouse.isolation.canaries import is_proved
 TRUSTED = (
     "the folder is trusted, and no jail was chosen for it. To have one: pilothouse trust --jail {workspace}"
 )
-AS_ROOT = 'Pilothouse runs as root, where the engines\' own sandboxes fail in a jail. Run it as another user, or set isolation = "jail"'
-UNPROVED = 'no jail was proved with the engine {engine}. To have one anyway, set isolation = "jail"'
+AS_ROOT = 'Pilothouse runs as root, where the engines\' own sandboxes fail in a jail. Run it as another user, or set kind = "jail" under [isolation]'
+UNPROVED = (
+    'no jail was proved with the engine {engine}. To have one anyway, set kind = "jail" under [isolation]'
+)
 
 
 def reason_for_none(workspace: str, engine: str, trusted: bool | None, problem: str) -> str:

@@ -55,6 +55,8 @@ class Settings(Struct, frozen=True):
     engine_titles: Mapping[EngineId, str] = field(default_factory=dict)
     """The name of each engine in sentences, as in “Claude wants to run …”."""
     resume_lines: Mapping[EngineId, ResumeLines] = field(default_factory=dict)
+    compact_lines: Mapping[EngineId, str] = field(default_factory=dict)
+    """What an engine is told for `/compact`. One that cannot compact a session has none."""
     """For engines whose sessions can also be continued by hand."""
     workspaces: Mapping[str, str] = field(default_factory=dict)
     """Configured folders, by name."""

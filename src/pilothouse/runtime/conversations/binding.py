@@ -78,6 +78,15 @@ def workspace_of(tx: Tx, id: ConversationId, default: str) -> str:
     return (session.workspace if session and not session.retired else "") or default
 
 
+def engine_of(tx: Tx, id: ConversationId, default: EngineId) -> EngineId:
+    """Return the engine that answers in a conversation, which may not be stored yet."""
+    known = tx.conversations.get(id)
+    if known is None:
+        return default
+    session = tx.sessions.get(known.session_id) if known.session_id else None
+    return bound(tx, known).engine or (session.engine if session else None) or default
+
+
 def _parent(tx: Tx, id: ConversationId) -> Conversation | None:
     parent = parent_id(id)
     return None if parent is None else tx.conversations.get(resolve(tx, parent))

@@ -49,7 +49,7 @@ from pilothouse.runtime.commands.table import (
     route,
     run_command,
 )
-from pilothouse.runtime.conversations.binding import only_resumes, workspace_of
+from pilothouse.runtime.conversations.binding import engine_of, only_resumes, workspace_of
 from pilothouse.runtime.conversations.pieces import (
     Fetches,
     cleaned,
@@ -68,6 +68,7 @@ from pilothouse.runtime.settings import Settings
 
 TOO_FAST = "Rate limit: {limit} messages a minute. This one was not accepted; send it again in {wait_s} s."
 SWEEP_AT = 1000
+COMPACT = "/compact"
 
 
 class RateLimit:
@@ -113,7 +114,9 @@ class Intake:
 
         def unit(tx: Tx) -> tuple[InboundMessage, Route]:
             fresh = (without_known(tx, whole) if whole.pieces else None) or whole
-            return fresh, self._route(tx, fresh, is_rest=fresh.native_id != whole.native_id)
+            way = self._route(tx, fresh, is_rest=fresh.native_id != whole.native_id)
+            line = compact_line(tx, way, fresh, settings)
+            return (as_engine_line(fresh, line), PlainText()) if line else (fresh, way)
 
         message, way = await self._ports.store.read(unit)
         if not self._is_message(way, role):
@@ -209,7 +212,7 @@ class Intake:
         if len(line) > settings.max_message_chars:
             return Receipt("refused", text=too_long(len(line), settings.max_message_chars))
         line = clean_text(line)
-        if line.startswith(SAY):
+        if line.startswith(SAY) or line.strip() == COMPACT:
             said = await self._as_message(address, by, line.removeprefix(SAY), native_id, sent_at)
             return await self.accept(said)
         way = route(line if line.startswith("/") else f"/{line}", COMMANDS, ALIASES)
@@ -334,3 +337,16 @@ def _without_command(way: Command, said: InboundMessage) -> InboundMessage:
         return msgspec.structs.replace(said, text=way.args)
     own = route(first.text, COMMANDS, ALIASES)
     return with_words(said, first.native_id, own.args if isinstance(own, Command) else first.text)
+
+
+def compact_line(tx: Tx, way: Route, message: InboundMessage, settings: Settings) -> str:
+    """Return what the engine of a conversation is told for `/compact`; empty for another text, and if it cannot compact."""
+    if not isinstance(way, Unknown) or message.text.strip() != COMPACT:
+        return ""
+    engine = engine_of(tx, place_id(tx, message.address), settings.default_engine)
+    return settings.compact_lines.get(engine, "")
+
+
+def as_engine_line(message: InboundMessage, line: str) -> InboundMessage:
+    """Return a message that its engine gets as this line alone."""
+    return msgspec.structs.replace(message, text="", file_text=line, engine_line=True, alone=True)

@@ -98,7 +98,8 @@ def cause_of(messages: Sequence[InboundMessage]) -> Cause:
 
 
 def passes_as_typed(message: InboundMessage) -> bool:
-    return message.private and message.kind == "chat" and message.quoted is None
+    plain = message.private and message.quoted is None
+    return message.kind == "chat" and (plain or message.engine_line)
 
 
 def _element(number: int, message: InboundMessage) -> str:
