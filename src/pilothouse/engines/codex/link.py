@@ -104,6 +104,8 @@ class CodexLink(RpcLink[wire.Heard]):
         """The running turn of each thread."""
         self._opening: dict[str, list[wire.ServerRequest]] = {}
         """Threads that are being opened, and the requests of their running turns: Codex sends them before its reply."""
+        self._watched: dict[str, anyio.Event] = {}
+        """Threads that `_watch` opens now. A session waits, and then takes over the turn that was found."""
 
     @asynccontextmanager
     async def _open(self) -> AsyncGenerator[Server, None]:  # pyrefly: ignore[missing-override-decorator]
@@ -137,6 +139,11 @@ class CodexLink(RpcLink[wire.Heard]):
 
     async def open_thread(self, port: CodexPort, thread: str, params: dict[str, Any]) -> wire.Reply:
         """Start a thread, or open the given one. One that is still open with the same parameters is taken as it is."""
+        if (watched := self._watched.get(thread)) is not None:
+            await watched.wait()
+        return await self._open_thread(port, thread, params)
+
+    async def _open_thread(self, port: CodexPort, thread: str, params: dict[str, Any]) -> wire.Reply:
         if thread in self._woken:
             return self._take_over(port, thread)
         if thread in self._threads:
@@ -186,7 +193,8 @@ class CodexLink(RpcLink[wire.Heard]):
         for thread in loaded if isinstance(loaded, list) else ():
             owner = self._pairs.read().get(thread)
             known = await self.request("thread/read", {"threadId": thread}, self._plan.open_s)
-            if owner is not None and is_active(known, waiting=False) and thread not in self._threads:
+            is_used = thread in self._threads or thread in self._opening
+            if owner is not None and is_active(known, waiting=False) and not is_used:
                 await self._watch(thread, owner, RESTART, {})
 
     async def _watch(self, thread: str, owner: str, source: str, params: dict[str, Any]) -> None:
@@ -194,11 +202,16 @@ class CodexLink(RpcLink[wire.Heard]):
         port = self.lease(f"{owner}.{source}")
         if port is None:
             return
-        await self.open_thread(port, thread, params)
-        if await self.find_running(port) is None:
-            await self.give_back(port)
-        else:
-            self._announce(port, thread, source)
+        watched = self._watched[thread] = anyio.Event()
+        try:
+            await self._open_thread(port, thread, params)
+            if await self.find_running(port) is None:
+                await self.give_back(port)
+            else:
+                self._announce(port, thread, source)
+        finally:
+            del self._watched[thread]
+            watched.set()
 
     def _announce(self, port: CodexPort, thread: str, source: str) -> None:
         woken = WokenThread(self, port, SessionId(_owner(port)), thread, source)
