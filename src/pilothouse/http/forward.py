@@ -2,8 +2,8 @@
 
 Each connection has one of its own to the server. Requests are read, changed and sent on; answers are not read: their bytes go
 back as they come. Rules: a request goes to that server alone, whatever its target and headers say, and below the path of its
-URL; one whose headers `change` refuses is answered with 401, and its body is not read; when either side closes, so does the other. `HTTPS_PROXY` and `NO_PROXY` count, and certificates as
-in `http/client.py`.
+URL; one whose headers `change` refuses is answered with 401, and its body is not read; when either side closes, so does the
+other. `HTTPS_PROXY` and `NO_PROXY` count, and certificates as in `http/client.py`.
 """
 
 from __future__ import annotations

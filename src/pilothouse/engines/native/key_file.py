@@ -1,7 +1,8 @@
 """Keys, logins and choices that people gave in a chat: one JSON file that only its owner can read.
 
 Several processes may use it: a change is made under a lock, to what the file holds then, and replaces the file as a whole. The
-lock is never waited for on the event loop: a task that holds it while a server answers needs that loop. A key in the configuration or in the environment counts before one in this file.
+lock is never waited for on the event loop: a task that holds it while a server answers needs that loop. A key in the
+configuration or in the environment counts before one in this file.
 """
 
 from __future__ import annotations
