@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sqlite3
 import stat
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -14,7 +16,7 @@ from tests.stores.sqlite_cases import HERE, change, child, open_at, output, quer
 from pilothouse.core.ask import Ask, Decision, hash_payload
 from pilothouse.core.errors import ConfigError, StoreError, StoreTooNew
 from pilothouse.core.ids import AskId, SessionId
-from pilothouse.stores.sqlite.link import connect
+from pilothouse.stores.sqlite.link import connect, make_durable
 from pilothouse.stores.sqlite.migrate import (
     APPLICATION_ID,
     backup_path,
@@ -146,7 +148,7 @@ def test_a_killed_migration_is_taken_up_again(path: Path) -> None:
     killed = child(
         """
 import os
-from pilothouse.stores.sqlite.link import connect
+from pilothouse.stores.sqlite.link import connect, make_durable
 from pilothouse.stores.sqlite.migrate import load_migrations, migrate
 db = connect(Path(PATH), 10.0)
 db.create_function("die", 0, lambda: os._exit(9))
@@ -228,6 +230,22 @@ anyio.run(main)
     children = [child(script, path) for _ in range(3)]
     assert [output(process) for process in children] == ["[]\n"] * 3
     assert not list(path.parent.glob("*.bak"))
+
+
+def test_two_that_find_no_write_ahead_log_both_set_it(tmp_path: Path) -> None:
+    """SQLite fails at once, without its busy timeout, if two connections change the journal of one file."""
+
+    def make(path: Path, both: threading.Barrier) -> int:
+        with closing(connect(path, 10.0)) as db:
+            both.wait(10)
+            make_durable(db, path)
+            migrate(db, path, SCRIPTS)
+            return schema_version(db)
+
+    with ThreadPoolExecutor(2) as threads:
+        for number in range(40):
+            ends = [threads.submit(make, tmp_path / f"{number}.db", both) for both in [threading.Barrier(2)] * 2]
+            assert [end.result() for end in ends] == [len(SCRIPTS)] * 2
 
 
 def test_a_script_is_cut_where_its_statements_end() -> None:

@@ -72,15 +72,14 @@ class Client(StdioClient):
         return self.call("run.start", input={"type": "text", "text": text}, **params)["result"]
 
     def end_of(self, run_id: str) -> str:
-        """Read until the run has ended; return its status."""
-        ended = ("completed", "error", "cancelled")
-        return self.until(
-            lambda frame: (
-                frame.get("method") == "run.status"
-                and frame["params"]["run_id"] == run_id
-                and frame["params"]["status"] in ended
-            )
-        )["params"]["status"]
+        """Return the status with which the run ended; read until it has, if it was not told yet."""
+
+        def is_end(frame: Frame) -> bool:
+            told = frame["params"] if frame.get("method") == "run.status" else {}
+            return told.get("run_id") == run_id and told["status"] in ("completed", "error", "cancelled")
+
+        found = next(filter(is_end, self.frames), None) or self.until(is_end)
+        return found["params"]["status"]
 
     def events(self, run_id: str) -> list[tuple[int, str]]:
         return [

@@ -11,6 +11,7 @@ import os
 import re
 import sqlite3
 import stat
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
@@ -167,7 +168,7 @@ def _take_away(path: Path, rights: int) -> None:
 def make_durable(db: sqlite3.Connection, path: Path) -> None:
     """Set WAL, so that readers never wait, and FULL, so that a commit survives a power cut. What is deleted or replaced, such
     as an API key that was typed into a chat, is overwritten."""
-    mode = db.execute("PRAGMA journal_mode = WAL").fetchone()[0]
+    mode = _set_wal(db)
     if mode != "wal":
         raise StoreError(f"{path} cannot use a write-ahead log here (mode {mode}); move it to a local disk")
     db.execute("PRAGMA synchronous = FULL")
@@ -176,6 +177,18 @@ def make_durable(db: sqlite3.Connection, path: Path) -> None:
     db.execute("PRAGMA temp_store = MEMORY")
     db.execute("PRAGMA cache_size = -32000")
     db.execute("PRAGMA journal_size_limit = 67108864")
+
+
+def _set_wal(db: sqlite3.Connection) -> str:
+    """Wait for another process that sets it on the same new file: SQLite itself does not wait here, but fails."""
+    deadline = time.monotonic() + db.execute("PRAGMA busy_timeout").fetchone()[0] / 1000
+    while True:
+        try:
+            return db.execute("PRAGMA journal_mode = WAL").fetchone()[0]
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+        time.sleep(0.01)
 
 
 def make_readonly(db: sqlite3.Connection) -> None:
