@@ -244,7 +244,9 @@ def test_two_that_find_no_write_ahead_log_both_set_it(tmp_path: Path) -> None:
 
     with ThreadPoolExecutor(2) as threads:
         for number in range(40):
-            ends = [threads.submit(make, tmp_path / f"{number}.db", both) for both in [threading.Barrier(2)] * 2]
+            ends = [
+                threads.submit(make, tmp_path / f"{number}.db", both) for both in [threading.Barrier(2)] * 2
+            ]
             assert [end.result() for end in ends] == [len(SCRIPTS)] * 2
 
 

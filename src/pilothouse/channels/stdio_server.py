@@ -140,6 +140,12 @@ class StdioServer:
         async for frame in reader:
             await self._take(frame, tasks)
 
+    async def finish(self) -> None:
+        """After the client's output ended, wait a moment for the requests in it, such as a run that is being stored."""
+        with anyio.move_on_after(CLOSE_S):
+            for _ in range(MOST_AT_ONCE):
+                await self._free.acquire()
+
     async def _take(self, frame: Frame, tasks: anyio.abc.TaskGroup) -> None:
         match frame:
             case BadFrame(code=code, text=text, id=id):

@@ -23,7 +23,7 @@ RULES = {
     "R15": "sessions are listed last used first, also those of the terminal",
     "R16": "images are stored; other URLs and types are refused",
     "R17": "a client that stops reading loses nothing",
-    "R18": "a client that leaves ends its process, and --on-disconnect cancel stops its runs",
+    "R18": "a client that leaves ends its process; --on-disconnect cancel stops its runs, and finish ends them, also the last",
     "R19": "the theme is kept, and the approval mode is picked before the first run",
     "R20": "skills and AGENTS.md of the folder are found",
     "R21": "a tool of the engine is called by the same rules as for its model",

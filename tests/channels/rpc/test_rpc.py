@@ -288,3 +288,15 @@ def test_a_client_that_stops_reading_loses_nothing_and_one_that_leaves_is_not_mi
         with closing(sqlite3.connect(tmp_path / "pilothouse.db")) as store:
             rows = store.execute("SELECT status FROM turns ORDER BY created_at").fetchall()
         assert rows == [("done",), ("cancelled",)]
+
+
+@rule("R18")
+def test_a_run_that_is_the_last_line_of_the_input_is_stored_and_ends(tmp_path: Path) -> None:
+    write_home(tmp_path)
+    with Client(tmp_path) as client:
+        client.ask("initialize", protocol_version="0", ui_capabilities={})
+        client.ask("run.start", input={"type": "text", "text": "hello"})
+        client.close()
+        assert client.program.wait(60) == 0
+    with closing(sqlite3.connect(tmp_path / "pilothouse.db")) as store:
+        assert store.execute("SELECT status FROM turns").fetchall() == [("done",)]

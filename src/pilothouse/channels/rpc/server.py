@@ -64,6 +64,7 @@ from pilothouse.core.message import Address, Part, conversation_id
 
 MOST_NOTICES = 64
 DISCONNECT_S = 5.0
+BEGUN_POLL_S = 0.05
 
 Handler = Callable[[Connection, Any, Respond], Awaitable[None]]
 
@@ -126,6 +127,7 @@ class RpcServer:
                     busy=BUSY,
                 )
                 await server.run(self._reader, tasks)
+                await server.finish()
                 await self._leave(self._client)
                 tasks.cancel_scope.cancel()
         except* BrokenPipeError:
@@ -156,9 +158,12 @@ class RpcServer:
             await self._writer.notify("session.notice", notice)
 
     async def _leave(self, client: Connection) -> None:
-        """The client is gone: its own runs go on, or are stopped. Those that it only follows always go on."""
-        if self._setup.on_disconnect == "cancel":
-            with anyio.move_on_after(DISCONNECT_S):
+        """The client is gone: its own runs begin and go on, or are stopped. Those that it only follows always go on."""
+        with anyio.move_on_after(DISCONNECT_S):
+            if self._setup.on_disconnect == "finish":
+                while client.runs.own & client.runs.waiting.keys():
+                    await self._host.clock.sleep(BEGUN_POLL_S)
+            else:
                 own = {id: feed for id, feed in client.runs.active.items() if id in client.runs.own}
                 for run_id, feed in own.items():
                     try:
