@@ -129,7 +129,8 @@ def run(
         streams = (reading, told.fileno(), errors.fileno())
         process = Forked(module, *words, env=env, cwd=cwd, streams=streams, packages=packages)
         os.close(reading)
-        with open(writing, "w", encoding="utf-8") as typed:
+        # A program may end before it has read what is said to it.
+        with contextlib.suppress(BrokenPipeError), open(writing, "w", encoding="utf-8") as typed:
             typed.write(said)
         try:
             code = process.wait(within_s)
