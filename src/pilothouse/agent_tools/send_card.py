@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from pilothouse.agent_tools.target import ToDestination
+from pilothouse.agent_tools.messages import ToDestination
 from pilothouse.agent_tools.tool import Tool, ToolCall
 from pilothouse.core.message import CommandButton, Content
 from pilothouse.runtime.agent_calls.caller import CallRefused
