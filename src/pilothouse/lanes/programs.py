@@ -89,13 +89,25 @@ PASSED = (
 among them. Every other variable is that of the tmux server: the environment of the process that started it."""
 
 
+MOST_TRIES, TRY_AGAIN_S = 10, 0.02
+SERVER_ENDED = ("server exited unexpectedly", "lost server")
+
+
 async def check_tmux() -> None:
     await run(["tmux", "-V"])
 
 
 async def start_session(name: str, folder: str, argv: Sequence[str]) -> None:
     variables = [word for key in PASSED if key in os.environ for word in ("-e", f"{key}={os.environ[key]}")]
-    await run(["tmux", "new-session", "-d", "-s", name, "-c", folder, *variables, "--", *argv])
+    command = ["tmux", "new-session", "-d", "-s", name, "-c", folder, *variables, "--", *argv]
+    for tries_left in reversed(range(MOST_TRIES)):
+        try:
+            await run(command)
+            return
+        except LaneError as error:  # the server ended with its last session, and has not seen the command
+            if not tries_left or not str(error).endswith(SERVER_ENDED):
+                raise
+        await anyio.sleep(TRY_AGAIN_S)
 
 
 async def is_running(name: str) -> bool:
@@ -107,8 +119,11 @@ async def is_running(name: str) -> bool:
 
 
 async def end_session(name: str) -> None:
-    if await is_running(name):
+    try:
         await run(["tmux", "kill-session", "-t", f"={name}"])
+    except LaneError:
+        if await is_running(name):
+            raise
 
 
 async def run(
