@@ -25,7 +25,7 @@ from pilothouse.processes import Launcher
 
 FORKS = "i=0; while [ $i -lt 120 ]; do sleep 30 & i=$((i+1)); done; echo all started"
 """A bounded one: without a limit it starts 120 processes."""
-HOLDS = "python3 -c 'held = bytearray(200_000_000); print(\"all held\")'"
+HOLDS = 'python3 -c \'held = bytearray(200_000_000); print("all", "held")\''
 LIMITS = Limits(processes=40, open_files=128, memory_mb=100)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
 import stat
@@ -187,7 +188,15 @@ async def test_those_who_waited_for_a_lock_together_hear_of_it_together(path: Pa
 
 async def test_who_comes_late_waits_for_a_lock_as_long_as_anybody(path: Path) -> None:
     """The first gives up; the second came while it waited, and the lock is gone before its own time is up."""
-    gave_up, kept = anyio.Event(), anyio.Event()
+    async with open_at(path, busy_timeout_s=1.5) as store:
+        for _ in range(5):  # the second may come before the first has begun to wait, and gives up with it
+            if await comes_late(store, path):
+                return
+    pytest.fail("who came while another waited gave up with it, five times")
+
+
+async def comes_late(store: Store, path: Path) -> bool:
+    gave_up, kept = anyio.Event(), list[str]()
 
     async def give_up() -> None:
         with pytest.raises(StoreUnavailable):
@@ -195,11 +204,11 @@ async def test_who_comes_late_waits_for_a_lock_as_long_as_anybody(path: Path) ->
         gave_up.set()
 
     async def wait_longer() -> None:
-        await set_fact(store, "second")
-        kept.set()
+        with contextlib.suppress(StoreUnavailable):
+            await set_fact(store, "second")
+            kept.append("second")
 
-    async with open_at(path, busy_timeout_s=1.5) as store:
-        other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    with closing(sqlite3.connect(path, isolation_level=None, check_same_thread=False)) as other:
         other.execute("BEGIN IMMEDIATE")
         async with anyio.create_task_group() as group:
             group.start_soon(give_up)
@@ -209,8 +218,7 @@ async def test_who_comes_late_waits_for_a_lock_as_long_as_anybody(path: Path) ->
             group.start_soon(wait_longer)
             await gave_up.wait()
             other.execute("ROLLBACK")
-            await kept.wait()
-        other.close()
+    return bool(kept)
 
 
 async def test_what_a_failed_unit_set_is_not_remembered_for_its_neighbours(path: Path) -> None:
