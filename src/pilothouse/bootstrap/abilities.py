@@ -1,4 +1,4 @@
-"""What each engine can do.
+"""Abilities of each engine.
 
 The abilities are read from the engine's own classes, by the same protocols that the gateway finds with `isinstance`; so no
 list can promise what an adapter lacks.

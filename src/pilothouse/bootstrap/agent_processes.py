@@ -1,4 +1,4 @@
-"""What runs for an agent: its environment, the jails around it, and the scripts of schedules.
+"""Processes of an agent: their environment, the jails around it, and the scripts of schedules.
 
 A jail hides what is ours. A script is bash in the workspace, through the launcher of everything that agents run.
 """

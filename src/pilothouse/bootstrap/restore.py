@@ -21,7 +21,7 @@ from pilothouse.core.store import StoreSpec, Tx
 class Restored(Struct, frozen=True):
     manifest: Manifest
     replaced: Path | None
-    """Where the files are now that were there before; None if there were none."""
+    """The folder that holds the files from before; None if there were none."""
 
 
 def restore_backup(

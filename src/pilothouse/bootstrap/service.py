@@ -51,9 +51,9 @@ class Service(Struct, frozen=True):
     environment: Mapping[str, str]
     folder: Path
     log_file: Path
-    """Where launchd writes the output. systemd has a journal."""
+    """The file for launchd's output. systemd has a journal."""
     stop_s: float
-    """How long running turns may take to end before the process is killed."""
+    """Seconds that running turns may take to end before the process is killed."""
 
 
 class ServiceState(Struct, frozen=True):

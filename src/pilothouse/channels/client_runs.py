@@ -41,7 +41,7 @@ ENDS: dict[str, End] = {"done": "completed", "withdrawn": "cancelled"}
 
 
 class Said(Struct, frozen=True):
-    """What the person says with a run."""
+    """The person's message of a run."""
 
     text: str
     files: tuple[Attachment, ...] = ()

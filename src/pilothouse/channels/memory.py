@@ -48,7 +48,7 @@ EMOJI = frozenset("👍👎❤🔥🎉👀✅")
 class MemoryConfig(Struct, frozen=True, forbid_unknown_fields=True):
     part_limit: int = 2000
     keep: int = KEEP
-    """How many shown messages it remembers."""
+    """The number of shown messages that it remembers."""
 
 
 class Posted(Struct, frozen=True):

@@ -245,7 +245,7 @@ def _steps(view: TurnView) -> str:
 
 
 ANSWER_S = 5.0
-"""How long the progress message of an ended turn waits for its answer before it is deleted."""
+"""Seconds that the progress message of an ended turn waits for its answer before it is deleted."""
 
 
 class _Place:

@@ -1,4 +1,4 @@
-"""What channels of a remote platform do alike: send while they are connected, say short notices, and bear outages.
+"""Shared behaviour of channels with a remote platform: send while they are connected, say short notices, and bear outages.
 
 The first failures of a connection are quiet, because networks blink. A lasting outage raises one alarm of each kind until
 it ends.

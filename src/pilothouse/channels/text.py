@@ -81,7 +81,7 @@ class Fence(Struct, frozen=True):
 
     @property
     def depth(self) -> int:
-        """How many quotes it is in."""
+        """The number of quotes around it."""
         return self.lead.count(">")
 
     def closed_by(self, line: str) -> bool:

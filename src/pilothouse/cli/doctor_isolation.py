@@ -1,4 +1,4 @@
-"""What `doctor` says about jails: whether they can be made here, where they are wanted, and what they would break."""
+"""The findings of `doctor` about jails: whether they can be made here, where they are wanted, and what they would break."""
 
 from __future__ import annotations
 
@@ -112,4 +112,4 @@ def _check_place(loaded: Loaded, jails: Jails, place: str) -> Iterator[Check]:
 
 
 def _no_log(_event: str, **_fields: object) -> None:
-    """Nothing is started here."""
+    """Drop the entry: nothing is started here."""

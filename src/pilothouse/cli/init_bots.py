@@ -51,7 +51,7 @@ class Bot(Struct, frozen=True):
     place: str = ""
     """The name of that channel."""
     is_kept: bool = False
-    """Nothing about it changes: its section and its token stay as they are."""
+    """True if its section and its token stay as they are."""
 
 
 def ask_bot(

@@ -270,7 +270,7 @@ class Narrowing(Struct, frozen=True):
 
 UNCHANGED = Narrowing()
 STRICTEST = Narrowing(at_most="minimal", isolation="jail", network="none")
-"""Of a file that cannot be read: nobody knows what it wished."""
+"""The settings for a file that cannot be read, so that its wishes are unknown."""
 
 
 def narrowing_of(folder: Path) -> Narrowing:

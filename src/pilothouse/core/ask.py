@@ -78,7 +78,7 @@ class Ask(Struct, frozen=True):
     whose: str = ""
     """In the ask's own conversation: the people who are asked elsewhere. In other places: where it comes from."""
     call: Call | None = None
-    """What would run, in words that belong to no vendor. None where nothing runs, as for a question."""
+    """The call that would run, in vendor-neutral words. None where nothing runs, as for a question."""
     asker: str = ""
     """The engine's name in sentences, as in “Claude wants to run …”."""
 

@@ -178,7 +178,7 @@ def _named(key: str, value: Any) -> str:
 ONE_LINE = 200
 """A longer command, or one of several lines, stands in a block of its own below the headline."""
 MOST = 1500
-"""Of what is longer, the first `CUT` characters are shown; the attached payload has all of it."""
+"""The longest payload that is shown whole. Of a longer one the first `CUT` characters are shown; the attached payload has all of it."""
 CUT = 600
 SUBJECT = 120
 

@@ -36,7 +36,7 @@ class Scope(Struct, frozen=True):
         return f"{self.kind} {self.name}".strip()
 
     def max_turns(self, most: int) -> int:
-        """How many turns may run in this scope, if `most` may run in all."""
+        """Return how many turns may run in this scope, if `most` may run in all."""
         return min(most, CONVERSATION_AT_ONCE) if self.kind == "conversation" else most
 
     @property

@@ -311,7 +311,7 @@ class BotIdentity(Struct, frozen=True):
     link: str = ""
     problem: str = ""
     idle: str = ""
-    """Of a channel that only a running gateway can answer for, while none does: what was tried instead."""
+    """Set for a channel that only a running gateway can answer for, while none runs: what was tried instead."""
 
 
 class Finding(Struct, frozen=True):

@@ -299,7 +299,7 @@ class ProcessStart(Struct, frozen=True):
     needs: Needs = Needs()
     """For a jail."""
     isolation: Isolation | None = None
-    """What `EngineHost.isolation` returned: the process gets this. None for what the settings say when it starts."""
+    """The isolation of the process, from `EngineHost.isolation`. None: as the settings say when it starts."""
 
 
 Jail = Callable[[ProcessStart], AbstractAsyncContextManager[ProcessStart]]

@@ -1,4 +1,4 @@
-"""How far the agents of a workspace are shut in, as the configuration says it; and what a program needs inside. Pure."""
+"""Isolation of a workspace's agents, as configured, and the needs of a program inside. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NETWORKS: tuple[Network, ...] = ("open", "model", "none")
 WORKSPACE_FILE_NAME = ".pilothouse.toml"
 """A workspace's own settings, which may narrow the operator's."""
 UPLOADS = ".pilothouse/uploads"
-"""Where a jail shows, in the workspace, the files that people sent. On the machine they lie elsewhere."""
+"""The folder of the workspace where a jail shows files that people sent. On the machine they lie elsewhere."""
 INSIDE_USER = 1000
 """The user id that a jail of root shows: programs such as Claude Code refuse some things to root."""
 
@@ -33,7 +33,7 @@ AtLeast64 = Annotated[int, Meta(ge=64, description="a whole number of at least 6
 
 
 class Limits(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What everything in one jail may use together; open files count for each process. None is the default."""
+    """Limits on all that one jail uses; open files count for each process. None is the default."""
 
     processes: AtLeast16 | None = None
     open_files: AtLeast64 | None = None
@@ -41,11 +41,11 @@ class Limits(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True
 
 
 NO_LIMITS = Limits()
-"""Nothing but the defaults."""
+"""The defaults alone."""
 
 
 class Container(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """How containers are made. Without an image and a root folder they show this machine's own system, read-only."""
+    """Settings of containers. Without an image and a root folder they show this machine's own system, read-only."""
 
     runtime: str = ""
     """`podman`, `docker`, or a path; empty for the one that is found."""
@@ -66,7 +66,7 @@ class Isolation(Struct, frozen=True):
     when_missing: WhenMissing = "refuse"
     limits: Limits = Limits()
     own_limits: Limits = Limits()
-    """Of the workspace's own file: they count where they are lower."""
+    """Limits from the workspace's own file: they count where they are lower."""
     container: Container = Container()
 
     @property
@@ -92,7 +92,7 @@ def tightened(
 
 
 OPEN = Isolation()
-"""What a process without a jail has."""
+"""The isolation of a process without a jail."""
 
 Table = TypeVar("Table", bound=Struct)
 
@@ -119,7 +119,7 @@ class HeldKey(Struct, frozen=True):
 
 
 class Needs(Struct, frozen=True):
-    """What a program must reach inside a jail, besides the system and its workspace. Paths that are missing are left out."""
+    """Paths and hosts that a program must reach inside a jail, besides the system and its workspace. Paths that are missing are left out."""
 
     read: tuple[str, ...] = ()
     write: tuple[str, ...] = ()

@@ -24,7 +24,7 @@ class LaneError(PilothouseError):
 class Lane(Struct, frozen=True, kw_only=True):
     id: str
     task: str
-    """What the lane is for, in the words of the person who created it."""
+    """The purpose of the lane, in the words of its creator."""
     state: LaneState
     repository: str
     worktree: str
@@ -47,7 +47,7 @@ class Lane(Struct, frozen=True, kw_only=True):
 
     @property
     def hints(self) -> Mapping[str, Any]:
-        """What people and agents do next: commands for a terminal, and calls of the lane tools."""
+        """Next steps for people and agents: commands for a terminal, and calls of the lane tools."""
         return {
             "attach_command": self.attach_command,
             "enter_worktree_command": self.enter_command,
@@ -68,7 +68,7 @@ class NewLane(Struct, frozen=True, kw_only=True):
     engine: str = ""
     """Empty for the configured one."""
     approval_mode: ApprovalMode = "minimal"
-    """That of its creator: a lane may do no more."""
+    """The mode of its creator: a lane may do no more."""
 
 
 class LaneDesk(Protocol):

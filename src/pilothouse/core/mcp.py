@@ -45,7 +45,7 @@ class McpOAuth(Struct, frozen=True):
     token_url: Url = ""
     registration_url: Url = ""
     client_id: str = ""
-    """Of a client that is registered already; or the https address of a client metadata document."""
+    """The id of a client that is registered already; or the https address of a client metadata document."""
     client_secret: str = ""
     scope: str = ""
     callback_port: Annotated[int, Meta(ge=0, le=65535, description="a port number; 0 is any free one")] = 0
@@ -224,7 +224,7 @@ class McpConnections(Protocol):
 
 
 class McpDesk(Protocol):
-    """What people ask about MCP servers in a chat."""
+    """Questions of people about MCP servers in a chat."""
 
     async def report(self, workspace: str, trusted: bool) -> Sequence[McpStatus]:
         """Connect to the servers of a workspace, and return their states after a short while."""

@@ -118,7 +118,7 @@ class Chain(Struct, frozen=True):
     root: TurnId
     """The first turn, which the gateway did not start by itself."""
     hops: int = 0
-    """How often an agent passed the work on to another."""
+    """The number of times that an agent passed the work on to another."""
     depth: int = 0
     """Follow-ups in a row."""
     heading: str = ""
@@ -158,13 +158,13 @@ class InboundMessage(Struct, frozen=True):
     file_text: str = ""
     """Text of attached files, and names of refused ones. Only `text` can be edited or be a command."""
     ui_context: str = ""
-    """What its sender looks at in their interface. The engine reads it below the words; lists do not show it."""
+    """The current view in the sender's interface. The engine reads it below the words; lists do not show it."""
     alone: bool = False
     """Its sender waits for the answer to this alone: it is a turn by itself, and answers no open ask."""
     engine_line: bool = False
     """Its `file_text` is a line for the engine itself, made by the channel: a turn that goes on gets it again."""
     pieces: tuple[Piece, ...] = ()
-    """What it was made of, where that is more than one message of the platform's; see `pieces.py`."""
+    """The platform's messages that it was made of, if more than one; see `pieces.py`."""
     overheard: bool = False
     """Said to others in a group: only an answer to its sender's open question is taken; nothing is kept of anything else."""
     chain: Chain | None = None

@@ -198,7 +198,7 @@ class Ruling(Struct, frozen=True):
 
 NO_RULE = Ruling("ask", "no rule matches")
 MATCHES = "matches the rule "
-"""How the reason of a ruling begins that a rule made; the rule follows in backticks."""
+"""The beginning of the reason of a ruling that a rule made; the rule follows in backticks."""
 
 
 def denial_text(title: str, why: str) -> str:
@@ -243,7 +243,7 @@ Judge = Callable[[Ask, Sequence[Rule], Site], Ruling]
 """Decides about one call by the rules that hold there. Reads files at most; never raises."""
 
 ToolClass = Literal["ordinary", "destructive", "own"]
-"""Which people may answer an ask: `ordinary` calls are known to stay in the workspace and can be undone, `own` ones name files
+"""The class of a call, which decides who may answer an ask: `ordinary` calls are known to stay in the workspace and can be undone, `own` ones name files
 of Pilothouse itself, and all others are `destructive`."""
 
 Classify = Callable[[Call | None, str], ToolClass]

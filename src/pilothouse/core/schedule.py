@@ -85,7 +85,7 @@ class Run(Struct, frozen=True):
     why: str = ""
     ended_at: float | None = None
     attempts: int = 0
-    """How often its script was started."""
+    """The number of times that its script was started."""
 
 
 def slot_key(id: ScheduleId, slot: float) -> str:

@@ -1,4 +1,4 @@
-"""What engines share about failures: kinds of HTTP statuses, and how much of a program's words is kept."""
+"""Failures, shared by engines: kinds of HTTP statuses, and the bound on a program's own words."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STATUSES: Mapping[int, FailureKind] = {
     503: "overloaded",
     529: "overloaded",
 }
-"""Of a model's API."""
+"""Kinds of the statuses of a model's API."""
 
 
 def kind_of_status(status: int, known: Mapping[int, FailureKind] = STATUSES) -> FailureKind:

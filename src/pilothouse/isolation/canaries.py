@@ -1,4 +1,4 @@
-"""What was proved of each engine: a scripted model made the real program try to get out of a jail, and nothing got through.
+"""Proofs for each engine: a scripted model made the real program try to get out of a jail, and nothing got through.
 
 `canaries.json` is written by `tools/canaries`, and the tests with the real programs fail where it does not say what they saw.
 Nothing else may call an engine "jailed".

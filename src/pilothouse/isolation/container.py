@@ -1,4 +1,4 @@
-"""What a contained program finds, as words for podman or docker. Pure, but for looks at which paths exist.
+"""Mounts of a contained program, as words for podman or docker. Pure, but for looks at which paths exist.
 
 The mounts are those of a jail. Runtimes make them by depth, not in the order in which they are given, so what a later mount
 covers is left out here. Nothing is mounted by `tmpfs`: podman would copy into it what it is meant to hide.

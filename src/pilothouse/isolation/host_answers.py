@@ -1,4 +1,4 @@
-"""What people answered about hosts, for as long as one jail lives. One question at a time for each host, and few at a time for
+"""Answers of people about hosts, kept as long as one jail lives. One question at a time for each host, and few at a time for
 each workspace: a program could ask for new hosts for ever.
 """
 
@@ -13,12 +13,12 @@ import anyio
 from pilothouse.isolation.hosts import Target
 
 ONCE_S = 300.0
-"""How long a "once", or a "no", holds: programs try again."""
+"""Seconds for which "once" and "no" hold: programs try again."""
 
 MAX_OPEN_ASKS = 3
-"""Of one workspace."""
+"""The most open asks of one workspace."""
 MAX_HOSTS = 1000
-"""That one jail may ask about."""
+"""The most hosts that one jail may ask about."""
 
 AskPeople = Callable[[str, str], Awaitable[str]]
 """Asks about a host for a workspace; returns `once`, `session`, `always` or `no`."""

@@ -1,4 +1,4 @@
-"""Which hosts a jailed program may reach. Pure.
+"""Hosts that a jailed program may reach. Pure.
 
 A name is compared as the network would see it: lower case, punycode, without a trailing dot. Addresses are compared as
 addresses, however they are written.
@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 PORTS = (80, 443)
-"""Of a host that is allowed without a port."""
+"""Ports of a host that is allowed without a port."""
 LOOPBACK = "127.0.0.1"
 _NAME = re.compile(r"(\*\.)?[a-z0-9_-]+(\.[a-z0-9_-]+)*")
 _LOCAL = ("localhost", "localhost.localdomain", "ip6-localhost")

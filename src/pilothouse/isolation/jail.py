@@ -59,7 +59,7 @@ _DROPPED = ("XDG_RUNTIME_DIR", "TMPDIR")
 
 
 async def nobody(workspace: str, host: str) -> str:
-    """Nobody can be asked: no gateway runs."""
+    """Answer for a process without a gateway, where nobody can be asked."""
     return "no"
 
 

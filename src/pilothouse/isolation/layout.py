@@ -22,7 +22,7 @@ from pilothouse.isolation.uploads import uploads_mounts
 
 
 class Places(Struct, frozen=True):
-    """Where our own things are."""
+    """Paths of Pilothouse's own files."""
 
     scratch: str
     """The folder for the private homes of jails."""

@@ -1,4 +1,4 @@
-"""How much a jail may use, and what holds it to that.
+"""Limits of a jail, and the mechanisms that hold it to them.
 
 A control group counts the memory and the processes of the whole jail. Where none can be made, the memory is limited for
 each process by RLIMIT_DATA, and the processes by RLIMIT_NPROC, which does not count for root. RLIMIT_AS is not used: node
@@ -19,7 +19,7 @@ from pilothouse.isolation.cgroup import Bases
 PROCESSES = 2048
 OPEN_FILES = 16_384
 MEMORY_SHARE = 0.75
-"""Of the machine's memory."""
+"""The share of the machine's memory that a jail may use."""
 MB = 1024 * 1024
 _SYSTEM_PATH = "/usr/bin:/bin:/usr/sbin:/sbin"
 """Folders that every jail shows."""

@@ -43,7 +43,7 @@ Failed = Callable[[Exception], None]
 
 
 class Wiring(Struct, frozen=True):
-    """What a start needs to have its network."""
+    """The network of one start."""
 
     shares_network: bool = True
     argv: tuple[str, ...] = ()

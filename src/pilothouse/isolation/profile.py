@@ -1,4 +1,4 @@
-"""What a jailed program finds, as arguments of bubblewrap. Pure.
+"""Mounts of a jailed program, as arguments of bubblewrap. Pure.
 
 Rule: a path exists inside only if a mount here names it. Later mounts lie on top of earlier ones, so the order is the
 meaning: system, private home and /tmp, folders that may be read, folders that may be written, the workspace, and last what
@@ -53,7 +53,7 @@ class Profile(Struct, frozen=True):
     guarded: tuple[Mount, ...] = ()
     """Parts of the workspace that are protected from change."""
     own: tuple[Mount, ...] = ()
-    """What the program and its helpers need."""
+    """Files that the program and its helpers need."""
     cwd: str = ""
     shares_network: bool = True
     is_root: bool = False

@@ -14,7 +14,7 @@ from pilothouse.isolation.profile import Mount, is_within
 FOLDERS = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix", "/gnu")
 SECRETS = ("/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers", "/etc/sudoers.d")
 SECRETS += ("/etc/ssl/private", "/etc/ssh", "/etc/security/opasswd", "/etc/krb5.keytab", "/etc/wireguard")
-"""Of /etc, hidden where this user may read them: a gateway of root could show them."""
+"""Files of /etc that are hidden where this user may read them: a gateway of root could show them."""
 PRIVATE = ("/tmp", "/var/tmp", "/run")  # noqa: S108 - folders inside, which are empty
 _RESOLVER = "/etc/resolv.conf"
 _INTERPRETERS = re.compile(r"node|bun|deno|python(3(\.\d+)?)?")

@@ -1,4 +1,4 @@
-"""How the browser comes back from a login: to an address of this machine, or as text that a person pastes.
+"""The browser's way back from a login: to an address of this machine, or as text that a person pastes.
 
 Only an answer with the state of this login counts; everything else gets a short refusal and changes nothing.
 """

@@ -46,7 +46,7 @@ Key = tuple[str, ...]
 
 
 class McpEnvironment(Struct, frozen=True):
-    """What connections are made from. `find` returns the servers of a workspace, with the file that names each."""
+    """The parts that connections are made from. `find` returns the servers of a workspace, with the file that names each."""
 
     find: Callable[[str, bool], Mapping[str, tuple[McpServer, str]]]
     launcher: Launcher

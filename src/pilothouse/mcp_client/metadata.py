@@ -1,4 +1,4 @@
-"""How a server says where to log in: its metadata, with what `oauth.*` of the configuration replaces."""
+"""Metadata of a server that says where to log in, with the overrides of `oauth.*` in the configuration."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NOT_SAFE = "The login of {server} goes to {url}, which is not encrypted. A login
 
 
 class Discovery:
-    """What one login has found out. `client` is a configured client; how it proves itself is up to the server."""
+    """The results of discovery for one login. `client` is a configured client; how it proves itself is up to the server."""
 
     def __init__(self, server: McpServer) -> None:
         self._server = server

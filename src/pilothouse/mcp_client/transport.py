@@ -34,7 +34,7 @@ ToSession = MemoryObjectSendStream[SessionMessage | Exception]
 
 
 class Fault:
-    """What went wrong on the way to a server. `ended` is set when the connection cannot be used any more."""
+    """A failure on the way to a server. `ended` is set when the connection cannot be used any more."""
 
     def __init__(self) -> None:
         self.problem = ""

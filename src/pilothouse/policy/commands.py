@@ -232,7 +232,7 @@ def _is_plain(word: Word, *, home: bool = False) -> bool:
 
 
 def _launch_points(words: Sequence[Word], skip: int) -> Iterator[int]:
-    """Where the program may stand: behind options, each perhaps with a value, and `skip` other words."""
+    """Yield the places where the program may stand: behind options, each perhaps with a value, and `skip` other words."""
     after_option, end = False, min(len(words), MAX_SKIPPED)
     for at in range(1, end):
         text = words[at].text
@@ -281,7 +281,7 @@ def _only_edits(words: tuple[Word, ...]) -> bool:
 
 
 def _reads_input(word: Word) -> bool:
-    """Of make: `-f -` and its like."""
+    """Tell whether make reads its input: `-f -` and its like."""
     value = word.text.rpartition("=")[2]
     return word.text == "-f-" or _INPUT.fullmatch(value) is not None or "(" in word.text
 

@@ -46,7 +46,7 @@ def find_texts(given: Any) -> tuple[list[str], bool]:
 
 
 class MentionedPaths(Struct, frozen=True):
-    """Where the paths of a call lead; a pattern may mean those in `maybe`, and others in the folders `unseen`."""
+    """The paths of a call. A pattern may mean those in `maybe`, and others in the folders `unseen`."""
 
     reals: list[str]
     maybe: list[str]
@@ -88,7 +88,7 @@ def find_paths(
 
 
 def _folders(call: Call, commands: Commands, places: WorkspacePaths) -> list[str]:
-    """Where a relative path may begin: here, and wherever a `cd` leads. One more than the bound is cut."""
+    """Return the folders where a relative path may begin: here, and each that a `cd` leads to. One more than the bound is cut."""
     start = places.resolve("/", call.cwd) if call.cwd.startswith("/") else None
     folders = dict.fromkeys(folder for folder in (start, places.root) if folder)
     for place in dict.fromkeys(_moves(commands.found)):

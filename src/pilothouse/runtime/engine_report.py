@@ -1,4 +1,4 @@
-"""What people are told about an engine: its program, its login, its models, and what it can do."""
+"""A report for people about an engine: its program, its login, its models, and what it can do."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class EngineReport(Struct, frozen=True):
     id: str
     title: str
     status: EngineStatus
-    """Of its program."""
+    """The status of its program."""
     login: EngineStatus | None = None
     """None if the engine has no login, or nobody looked."""
     models: tuple[str, ...] = ()

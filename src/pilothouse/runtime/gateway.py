@@ -60,7 +60,7 @@ TOPICS: Topics = {
     AGENT_GROUP_ASK: settle_group,
     HOST_ASK: settle_host,
 }
-"""What answers to our own asks do: the function runs in the transaction that settles the ask. An ask that expired is a "deny"."""
+"""Functions that carry out the answers to our own asks. Each runs in the transaction that settles the ask. An ask that expired is a "deny"."""
 
 
 class Gateway:

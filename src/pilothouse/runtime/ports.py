@@ -155,7 +155,7 @@ async def _no_file(path: str, folder: str, most: int) -> tuple[str, bytes] | str
 
 
 class ScriptEnd(Struct, frozen=True):
-    """How a script ended. `problem` says why it did not run to its end."""
+    """The end of a script. `problem` says why it did not run to its end."""
 
     last_line: bytes = b""
     stderr: str = ""

@@ -25,7 +25,7 @@ def all_isolated(workspace: str) -> str:
 
 
 def ignore_trust(real: str, trusted: bool, jail: bool) -> None:
-    """Nothing depends on it."""
+    """Do nothing."""
 
 
 def no_isolation(workspace: str, engine: EngineId) -> str:
@@ -56,7 +56,7 @@ class Settings(Struct, frozen=True):
     """The name of each engine in sentences, as in “Claude wants to run …”."""
     resume_lines: Mapping[EngineId, ResumeLines] = field(default_factory=dict)
     compact_lines: Mapping[EngineId, str] = field(default_factory=dict)
-    """What an engine is told for `/compact`. One that cannot compact a session has none."""
+    """The message that makes an engine compact its session, for `/compact`. Engines that cannot have none."""
     """For engines whose sessions can also be continued by hand."""
     workspaces: Mapping[str, str] = field(default_factory=dict)
     """Configured folders, by name."""
@@ -73,7 +73,7 @@ class Settings(Struct, frozen=True):
     follow_up_depth: int = 3
     """Turns in a row that the gateway may start by itself."""
     agent_hops: int = 5
-    """How often agents may pass on the work of one turn."""
+    """The most times that agents may pass on the work of one turn."""
     agent_messages: int = 30
     """Messages between agents, and follow-ups, that one turn may cause."""
     trusted_files: tuple[TrustedFile, ...] = ()

@@ -50,7 +50,7 @@ class TrustState(Struct, frozen=True):
     was_given: bool
     content: TrustedContent
     before: TrustedContent | None = None
-    """What was trusted; None where an older version stored only that it was."""
+    """The trusted content; None where an older version stored only that the folder was trusted."""
 
     @property
     def changes(self) -> tuple[Change, ...]:

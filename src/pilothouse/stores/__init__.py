@@ -1,1 +1,1 @@
-"""Where truth is kept; one folder per database."""
+"""Stores of everything durable; one folder per database."""

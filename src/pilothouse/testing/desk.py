@@ -77,14 +77,14 @@ class ScriptedDesk:
         self.awaited: set[UserId] = set()
         """People whose overheard messages are accepted, because they answer something."""
         self.troubles: dict[str, int] = {}
-        """How many of the next calls fail as if the store were locked, by method: `answer`, `command`, `query`."""
+        """The number of next calls that fail as if the store were locked, by method: `answer`, `command`, `query`."""
         self.queries: list[str] = []
         self.moves: list[tuple[Address, Address]] = []
         self.arrivals: list[tuple[Presence, str]] = []
-        """Where the bot was added, with the greeting."""
+        """Places where the bot was added, with the greeting."""
         self.departures: list[Presence] = []
         self.places: dict[Address, PlaceSettings] = {}
-        """What `settings_of` answers; for any other place, as configured."""
+        """Answers of `settings_of`; for any other place, the configured ones."""
         self.live: dict[TurnId, Address] = {}
         """The answer of `running`."""
         self.stands: dict[MessageRef, Address] = {}

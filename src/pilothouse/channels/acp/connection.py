@@ -46,7 +46,7 @@ Feed = SessionFeed[TurnUpdates]
 
 
 class AcpSetup(Struct, frozen=True):
-    """What the command gives the channel. `bind` binds a session's conversation to a folder; `pick_mode` stores the
+    """The channel's settings from the command. `bind` binds a session's conversation to a folder; `pick_mode` stores the
     approval mode that a person chose for a folder, and returns why it cannot; empty if it did. `keep_servers` makes a
     session use the editor's MCP servers."""
 

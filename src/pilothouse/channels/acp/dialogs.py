@@ -44,7 +44,7 @@ CALL_KINDS: dict[str, ToolKind] = {
 
 
 class AskPlace(Struct, frozen=True):
-    """Where an ask belongs: the client's session, the turn, and the open tool call that it is about, if any."""
+    """The place of an ask: the client's session, the turn, and the open tool call that it is about, if any."""
 
     session_id: str
     turn_id: TurnId = TurnId("")

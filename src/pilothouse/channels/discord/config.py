@@ -23,7 +23,7 @@ USER_IDS = IdForm(_ID, "a long number, such as 80351110224678912")
 
 
 class Rules(Struct, frozen=True, forbid_unknown_fields=True):
-    """What we hear in one channel and in its threads. `None` and an empty list mean: as everywhere.
+    """Settings of one channel and its threads. `None` and an empty list mean: as everywhere.
 
     `mention` reacts to our name and to replies, `reply` to replies alone, `pattern` to what it matches, too.
     """

@@ -143,7 +143,7 @@ class Me(Struct, frozen=True):
 
 
 class Stuck(Exception):
-    """Nothing was heard for too long."""
+    """Raised when Discord was silent for too long."""
 
 
 _FORESEEN = (discord.DiscordException, aiohttp.ClientError, OSError, TimeoutError, SessionLost, Stuck)

@@ -65,7 +65,7 @@ class Pace:
             del self._kept[next(iter(self._kept))]
 
     def wait_s(self, method: str, channel: int) -> float:
-        """How long progress should wait for a bucket of this channel."""
+        """Return the seconds that progress should wait for a bucket of this channel."""
         kept, now = self._kept.get((method, str(channel))), self._clock.monotonic()
         if kept is None or kept.remaining > LEFT_ALONE:
             return 0.0

@@ -33,7 +33,7 @@ OPTION_LABEL = 100
 UPLOAD_BYTES = 10 << 20
 """For each file, unless the server has a higher limit. An answer as a file is smaller: a turn's text has a lower bound."""
 REQUEST_BYTES = 24 << 20
-"""What we fill of the 25 MiB that Discord takes in one request: the rest is for the words. One file may be larger where a
+"""The bytes of files in one request, of the 25 MiB that Discord takes: the rest is for the words. One file may be larger where a
 guild's limit is."""
 FILE_NAME = 100
 FILES_ROOM = 250
@@ -45,7 +45,7 @@ class Look(Struct, frozen=True):
     parts: int = PARTS
     """An answer that would be more messages than this is a file."""
     table_width: int = 64
-    """How many columns of one-width letters fit; a wider table is told row by row."""
+    """Return how many columns of one-width letters fit; a wider table is told row by row."""
     steps: bool = True
     """Answers list the commands that ran and the files that changed."""
 

@@ -116,7 +116,7 @@ class Started(Struct, frozen=True):
 
 
 class Nothing(Struct, frozen=True):
-    """Nothing for us; `why` goes to the log."""
+    """An event that is ignored; `why` goes to the log."""
 
     why: str
 

@@ -194,7 +194,7 @@ def _with_files(last: Message, waiting: list[Upload]) -> Iterator[tuple[Message,
 
 
 def _fitting(message: Message, waiting: list[Upload]) -> int:
-    """How many go with this message. One that is too much for any goes alone: it may fit, and else it is named."""
+    """Return how many go with this message. One that is too large for any goes alone: it may fit, and else it is named."""
     room = REQUEST_BYTES - sum(len(document.text.encode()) for document in message.documents)
     sizes = accumulate(upload.file.size for upload in waiting[: FILES - len(message.documents)])
     count = sum(size <= room for size in sizes)

@@ -18,7 +18,7 @@ from pilothouse.channels.text import clip
 MESSAGE, DEFERRED, DEFERRED_UPDATE, CHOICES, FORM = 4, 5, 6, 8, 9
 EPHEMERAL = 1 << 6
 LOOK_S = 1.5
-"""How long anything may be looked up before the first answer."""
+"""The longest that a look-up may take before the first answer."""
 WITHIN_S = 10.0
 FIELD = "words"
 FIELD_CHARS = 4000

@@ -215,7 +215,7 @@ class Calls:
         try:
             attempt.answers.append(await self._http.request(route, **more))
         except Abandoned:
-            """Nobody waits for an answer."""
+            pass  # its caller waits no longer
         except discord.RateLimited as error:
             if not attempt.pause.retry_after:
                 text = f"Discord asks for a pause of {error.retry_after:.0f} s"

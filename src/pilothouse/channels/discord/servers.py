@@ -173,7 +173,7 @@ class Places:
         return frozenset(role.id for role in roles if role.tags is not None and role.tags.bot_id == me)
 
     def upload_bytes(self, place: str) -> int:
-        """How large a file may be there."""
+        """Return how large a file may be there."""
         found = self._places.get(place)
         known = self._guilds.get(found.guild or "") if found else None
         return known.upload_bytes if known else UPLOAD_BYTES

@@ -46,7 +46,7 @@ class Trouble(Struct, frozen=True):
     code: int = 0
     maybe_done: bool = False
     after_s: float = 0.0
-    """How long Discord wants us to wait, if that is all."""
+    """Return how long Discord wants us to wait, if that is all."""
     late: bool = False
     """It was under way when its time was up."""
     about: str = ""

@@ -41,7 +41,7 @@ Feed = SessionFeed[RunTranslator]
 
 
 class RpcSetup(Struct, frozen=True):
-    """What the command gives the channel. `bind` binds a session's conversation to the folder; `pick_mode` stores the
+    """The channel's settings from the command. `bind` binds a session's conversation to the folder; `pick_mode` stores the
     approval mode of the folder, and is None where one is chosen already."""
 
     folder: Path

@@ -41,7 +41,7 @@ class ToolCall(_Event, frozen=True, tag="tool_call"):
 
 
 class PermissionPreview(_Event, frozen=True, tag="permission.preview"):
-    """What a confirm will be about. Sent before `permission.ready`."""
+    """The subject of the next confirm. Sent before `permission.ready`."""
 
     tool: str
     tool_call_id: str = ""
@@ -82,7 +82,7 @@ class CompactionComplete(_Event, frozen=True, tag="compaction_complete"):
 
 
 class HiddenUserMessage(_Event, frozen=True, tag="hidden_user_message"):
-    """What a person said. In replayed history it has seq -1 and starts its run."""
+    """A person's message. In replayed history it has seq -1 and starts its run."""
 
     content: str
 

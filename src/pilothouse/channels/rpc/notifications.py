@@ -1,4 +1,4 @@
-"""What the server sends by itself: notifications, and the requests that ask the person something."""
+"""Frames that the server sends by itself: notifications, and the requests that ask the person something."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ class ImagePart(Struct, frozen=True, tag_field="type", tag="image_url"):
 
 
 class ClipboardPart(Struct, frozen=True, tag_field="type", tag="clipboard"):
-    """What the person's clipboard holds; the server asks for it with `ui.clipboard.read`."""
+    """The content of the person's clipboard; the server asks for it with `ui.clipboard.read`."""
 
     formats: tuple[Literal["image/png", "text/plain"], ...] = ("text/plain", "image/png")
 
@@ -99,7 +99,7 @@ class PartsInput(Struct, frozen=True, tag_field="type", tag="parts"):
 
 
 class UiContext(Params, frozen=True):
-    """What the person looks at; told to the engine with the next run."""
+    """The person's current view; told to the engine with the next run."""
 
     cwd: str = ""
     workspace_root: str = ""
@@ -146,7 +146,7 @@ class SessionRow(Struct, frozen=True):
     last_user_message: str
     workspace_root: str
     channel: str
-    """Where it began: `rpc`, `terminal`, or a chat platform."""
+    """The channel where it began: `rpc`, `terminal`, or a chat platform."""
 
 
 class SessionListResult(Struct, frozen=True):

@@ -36,12 +36,12 @@ class AskQueue:
 
     @property
     def behind(self) -> int:
-        """How many more are open."""
+        """Return how many more are open."""
         return max(0, len(self._open) - 1)
 
     @property
     def stood_s(self) -> float:
-        """How long the first ask has been on the screen; 0 if there is none."""
+        """Return how long the first ask has been on the screen; 0 if there is none."""
         front = self.front
         return self._clock.monotonic() - self._since if front and front.id in self._shown else 0.0
 

@@ -26,7 +26,7 @@ else:
 
 
 KEY_WAIT_S = 0.1
-"""How long Escape waits for a second byte. Alt+Enter sends Escape and Enter together."""
+"""Seconds that Escape waits for a second byte. Alt+Enter sends Escape and Enter together."""
 
 
 def make_session(

@@ -110,7 +110,7 @@ class Choice(Struct, frozen=True):
     rule: str = ""
     """The exact rule that it would keep."""
     words: tuple[str, ...] = ()
-    """What else names it when it is typed."""
+    """Other words that name it when they are typed."""
 
     @property
     def at_once(self) -> bool:

@@ -42,11 +42,11 @@ from pilothouse.core.outcome import Failure
 from pilothouse.core.view import TurnView
 
 END_WAIT_S = 0.5
-"""How long a delivered answer waits for the end of its turn to be followed, and an ask for its event or its end."""
+"""Seconds that a delivered answer waits for the end of its turn to be followed, and an ask for its event or its end."""
 DELIVERY_WAIT_S = 2.0
-"""How long an ended turn waits for its answer; after that the text of its events is shown."""
+"""Seconds that an ended turn waits for its answer; after that the text of its events is shown."""
 HELD_S = 0.3
-"""How long a started call waits before it gets a line: an ask about it may follow."""
+"""Seconds that a started call waits before it gets a line: an ask about it may follow."""
 QUIET_S = 0.3
 """After this much silence a turn that began before the terminal opened counts as running."""
 AWAY = "While you were away"

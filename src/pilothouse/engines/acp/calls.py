@@ -86,7 +86,7 @@ class Tool(Struct, frozen=True):
     content: list[Any] = []
     paths: tuple[str, ...] = ()
     folder: str = ""
-    """Where a command runs that came as a title."""
+    """The folder of a command that came as a title."""
 
 
 def merge(tool: Tool | None, update: Update, agent: Agent = PLAIN) -> Tool:

@@ -1,4 +1,4 @@
-"""What a jailed agent must reach: the files it is started with, a folder of its own in its home, its model. Pure."""
+"""Needs of a jailed agent: the files it is started with, a folder of its own in its home, its model. Pure."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ Mail = wire.Heard | Exit | Failure
 
 
 class Launch(Struct, frozen=True):
-    """How to start an agent for a session. `session` is its id, or a new name for one that does not exist yet."""
+    """The command, files and variables that start an agent for a session. `session` is its id, or a new name for one that does not exist yet."""
 
     session: str
     key: object
@@ -71,7 +71,7 @@ class Launch(Struct, frozen=True):
 
 
 class Abilities(Struct, frozen=True):
-    """What the agent said that it can do."""
+    """Capabilities that the agent announced."""
 
     load: bool = False
     resume: bool = False

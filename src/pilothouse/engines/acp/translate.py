@@ -80,7 +80,7 @@ class TurnTranslator(TurnEvents):
         self.counted: Mapping[str, int] = counted or {}
         """The session's tokens now, of an agent that counts the session."""
         self.quiet_since_no = False
-        """Nothing was said or done since a call was declined."""
+        """True while the agent said and did nothing since a call was declined."""
         self._before = spent
         self._start = SessionStarted(resume, model, resume.cwd)
         self._pictures = Pictures()

@@ -1,4 +1,4 @@
-"""What Claude Code must reach inside a jail, of its own folder and of the network. Pure.
+"""Needs of Claude Code inside a jail: its own folder and the network. Pure.
 
 Of `~/.claude` it may write the logs of this workspace's sessions and its login. Settings, hooks and the like are read-only,
 and logs of other workspaces are absent. `~/.claude.json` is a copy: changes to it end with the process.

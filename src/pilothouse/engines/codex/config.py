@@ -31,7 +31,7 @@ class CodexConfig(Struct, frozen=True, forbid_unknown_fields=True):
     effort: str | None = None
     """Reasoning effort: low, medium, high and so on, as the model offers."""
     sandbox: Sandbox = "workspace-write"
-    """Where approved commands run, unless the approval mode is full access."""
+    """The sandbox of approved commands, unless the approval mode is full access."""
     network_access: bool = False
     """Commands in the sandbox may use the network."""
     web_search: Literal["disabled", "cached", "live"] | None = None

@@ -1,4 +1,4 @@
-"""What a jailed app-server must reach: a home of its own with its own sessions, the user's login, its model. Pure.
+"""Needs of a jailed app-server: a home of its own with its own sessions, the user's login, its model. Pure.
 
 Its settings are read-only inside, and the sessions of other folders are absent.
 """

@@ -1,4 +1,4 @@
-"""What a thread and a turn are started with: Pilothouse's approval mode and trust, in Codex's words. Pure.
+"""Parameters that start a thread and a turn: Pilothouse's approval mode and trust, in Codex's words. Pure.
 
 Every call is asked about in every mode (`untrusted`): Pilothouse judges it, and answers at once what its rules allow. In
 full access there is no sandbox, and a trusted folder's own `.codex` counts. In the other modes a tool whose calls Codex

@@ -123,7 +123,7 @@ class RateLimits(Struct, frozen=True, rename="camel"):
 
 
 class LimitsUpdated(Struct, frozen=True, rename="camel"):
-    """Of the account, so of every thread."""
+    """Limits of the account, so of every thread."""
 
     rate_limits: RateLimits = RateLimits()
 

@@ -37,7 +37,7 @@ class SearchConfig(Struct, frozen=True, forbid_unknown_fields=True):
         str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", description="the name of an environment variable")
     ] = "BRAVE_SEARCH_API_KEY"
     url: Address | None = None
-    """Where the backend listens. None: its public address."""
+    """The address of the backend. None: its public one."""
 
 
 class NativeConfig(Struct, frozen=True, forbid_unknown_fields=True):
@@ -48,7 +48,7 @@ class NativeConfig(Struct, frozen=True, forbid_unknown_fields=True):
     fallback_model: str | None = None
     """Used for the rest of a turn when the model is overloaded or does not exist."""
     base_url: Address | None = None
-    """Where the provider listens. None: its public address, or ANTHROPIC_BASE_URL, OPENAI_BASE_URL, OPENROUTER_BASE_URL."""
+    """The address of the provider. None: its public one, or ANTHROPIC_BASE_URL, OPENAI_BASE_URL, OPENROUTER_BASE_URL."""
     anthropic_api_key: AnthropicKey = Secret("")
     openai_api_key: OpenAiKey = Secret("")
     openrouter_api_key: OpenRouterKey = Secret("")

@@ -78,7 +78,7 @@ class GaveUp(Exception):
 class FirstRun(Struct, frozen=True):
     key_file: KeyFile
     models: Callable[[str], Sequence[Model]]
-    """Of a provider, newest first."""
+    """Models of a provider, newest first."""
     server: OAuthServer
     now: Callable[[], float]
     tell: Tell

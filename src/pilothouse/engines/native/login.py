@@ -28,7 +28,7 @@ CLIENT_ID = "app_EMoamEEZ73f0CkXaXp7hrann"
 """The public client that OpenAI registered for command lines. It has no secret."""
 ISSUER = "https://auth.openai.com"
 BACKEND = "https://chatgpt.com/backend-api/codex"
-"""Where a login is accepted; the public API wants a key."""
+"""The address that accepts a login; the public API wants a key."""
 PORT = 1455
 PATH = "/auth/callback"
 SCOPE = "openid profile email offline_access"

@@ -1,4 +1,4 @@
-"""What is known about models: window, longest reply, price, release date. From `models.json`, data of models.dev.
+"""Data about models: window, longest reply, price, release date. From `models.json`, data of models.dev.
 
 A model that the bundled list lacks is looked up at models.dev once; what was found is kept in the engine's folder. Without
 any data a model has a window of 128,000 tokens, and its cost is unknown.

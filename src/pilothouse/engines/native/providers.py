@@ -65,7 +65,7 @@ NO_SERVER = Failure(
 
 
 class Target(Struct, frozen=True):
-    """Where requests go, in which dialect, for which model."""
+    """The address, the dialect and the model of requests."""
 
     provider: Provider
     model: str

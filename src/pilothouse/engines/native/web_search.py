@@ -23,7 +23,7 @@ TEXT_CHARS = 500
 
 
 class SearchServer(Struct, frozen=True):
-    """Where searches go."""
+    """The address of searches."""
 
     backend: SearchBackend
     url: str

@@ -1,4 +1,4 @@
-"""What a server knows of one folder: models, tools, agents, MCP servers; and what a running session missed."""
+"""One folder of a server: models, tools, agents, MCP servers; and the events that a running session missed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a jailed server must reach: its settings, a database of its own, the user's login, its model. Pure but for reading settings.
+"""Needs of a jailed server: its settings, a database of its own, the user's login, its model. Pure but for reading settings.
 
 Settings are read-only inside, and the sessions of other folders are absent: OpenCode keeps all of them in one database.
 """

@@ -1,4 +1,4 @@
-"""How the server is started: its environment, its settings, and a small plugin. Pure, but for `write_gate`.
+"""The start of a server: its environment, its settings, and a small plugin. Pure, but for `write_gate`.
 
 Every tool asks, in every mode: Pilothouse judges, and answers at once what its rules decide. The settings of the user
 count, and those of a trusted folder; ours come last. An untrusted folder is served by a server of its own that reads

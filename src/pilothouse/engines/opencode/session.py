@@ -81,7 +81,7 @@ class Access(Struct, frozen=True):
 
 
 class SessionPlan(Struct, frozen=True):
-    """What goes with every prompt, and what people are told at the start."""
+    """Settings that go with every prompt, and notes for people at the start."""
 
     provider: str = ""
     model: str = ""

@@ -45,7 +45,7 @@ _TITLES = {
     "task": ("agent: ", "description"),
     "skill": ("skill: ", "name"),
 }
-"""What stands before a tool's title, and the key of its input that is the title."""
+"""The word before a tool's title, and the key of its input that is the title."""
 
 
 def title_of(tool: str, given: dict[str, Any], workspace: str) -> str:

@@ -16,7 +16,7 @@ from pilothouse.engines.lenient_json import read_fields
 NAME_CHARS = 60
 SHELL = "bash"
 NOTHING = ":\n"
-"""What our plugin (`launch.py`) puts before a script that OpenCode would not ask about."""
+"""The mark that our plugin (`launch.py`) puts before a script that OpenCode would not ask about."""
 
 
 class FaultData(Struct, frozen=True):

@@ -33,7 +33,7 @@ from pilothouse.runtime.ports import OUTBOX, Ports, Signals
 from pilothouse.runtime.settings import Settings
 
 WAIT_S = 5.0
-"""How long a call waits for the delivery of its message."""
+"""The longest that a call waits for the delivery of its message."""
 SENT_FROM = 1000
 """Numbers of sent messages are above this, those of a prompt's messages below."""
 RECENT_TURNS = 50

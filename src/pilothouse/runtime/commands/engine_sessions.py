@@ -1,4 +1,4 @@
-"""What an engine itself knows of its sessions, asked before the transaction of `/sessions` and `/resume`.
+"""Sessions that an engine itself lists, asked before the transaction of `/sessions` and `/resume`.
 
 Sessions that its program keeps, also those begun in a terminal, are listed for owners in private chats. Where the engine can
 fork, `/resume ID at` lists the messages of a session, and `/resume ID at N` goes on after one of them in a new session.

@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class Handover(Struct, frozen=True):
-    """What a session took over from others. `told` are sessions, oldest first."""
+    """Sessions of other engines that a session continues. `told` are sessions, oldest first."""
 
     before: tuple[SessionId, ...] = ()
     """The other sessions of the chain: moving to the engine of one of them goes back to it."""

@@ -1,4 +1,4 @@
-"""What a turn's last message says besides the answer: the steps that ran, and the sentences about a failure; and its
+"""Parts of a turn's last message besides the answer: the steps that ran, and the sentences about a failure; and its
 copies, for people who answered an ask of the turn in another place.
 
 A failure that waiting mends parks the turn, and people see when it is tried again. One that a person must mend at the
@@ -39,7 +39,7 @@ from pilothouse.runtime.settings import Settings
 MAX_STEPS = 50
 LABEL_CHARS = 100
 COPY_CHARS = 800
-"""Of a longer answer, a place that is not its own conversation gets the beginning."""
+"""A place other than the turn's own conversation gets this much of an answer."""
 _MARKUP = re.compile(r"[\[\]()<>*_`~|#]")
 _PREFIX = re.compile(r"^[a-z]+: ?")
 

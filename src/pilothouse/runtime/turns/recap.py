@@ -52,7 +52,7 @@ _FILE_MENTION = re.compile(r"(?<![\w/])@(?=\S)")
 
 
 class Notes(Struct, frozen=True):
-    """What the rows beside the turns tell: decisions by turn, changed files, and the steps of the plan that are left."""
+    """Contents of the rows beside the turns: decisions by turn, changed files, and the steps of the plan that are left."""
 
     decided: dict[TurnId, list[str]] = {}
     files: Sequence[str] = ()

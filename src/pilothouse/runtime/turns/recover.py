@@ -62,7 +62,7 @@ STAYS_OPEN = "Answer it, and the work goes on."
 IS_ANSWERED = "It has been answered by now, so the work continues by itself."
 STILL_OPEN = "This is still open.\n\n"
 LATEST_ANSWERS = 100
-"""How many answers are looked at for questions of a lost turn."""
+"""The number of answers that are searched for questions of a lost turn."""
 
 
 def lose(

@@ -1,4 +1,4 @@
-"""What people decided on this machine: roles, one per person and workspace, and rules, each once per folder and session."""
+"""Decisions of people on this machine: roles, one per person and workspace, and rules, each once per folder and session."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class Input(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class _Printed:
-    """What a command printed, up to a bound."""
+    """The output of a command, up to a bound."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
