@@ -24,7 +24,7 @@ STEPS: Mapping[str, Sequence[Sequence[str]]] = {
         ["lint-imports", "--no-logo", "--cache-dir", ".cache/import-linter"],
         ["python", "tools/imports.py"],
     ],
-    "tests": [["pytest", "-n", "4", "--dist", "worksteal"]],
+    "tests": [["pytest", "-n", "4", "--dist", "worksteal", "-rs"]],
 }
 REPAIRS: Sequence[Sequence[str]] = [["ruff", "check", "--fix-only"], ["ruff", "format"]]
 
@@ -51,7 +51,7 @@ def run(commands: Sequence[Sequence[str]], output: IO[bytes] | None = None) -> b
 
 
 def run_quietly(step: str) -> bool:
-    """Run a step and show its output only if it failed; of the tests, always the closing line."""
+    """Run a step and show its output only if it failed; of the tests, always what was skipped and the closing line."""
     if COLOUR:
         print(f"{step} …", end="", flush=True)
     with tempfile.TemporaryFile() as output:
@@ -66,8 +66,8 @@ def run_quietly(step: str) -> bool:
             if not passed:
                 print(paint(1, f"── {step} ──"), text, "", sep="\n", flush=True)
             elif step == "tests":
-                missed = dict.fromkeys(line for line in text.splitlines() if line.startswith("NOT TESTED"))
-                print(*missed, text.rpartition("\n")[2], sep="\n", end="\n\n", flush=True)
+                skipped = [line for line in text.splitlines() if line.startswith("SKIPPED")]
+                print(*skipped, text.rpartition("\n")[2], sep="\n", end="\n\n", flush=True)
     return passed
 
 

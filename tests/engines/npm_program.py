@@ -1,7 +1,7 @@
 """A real program, pinned: installed once by npm from a lock, and kept between runs.
 
 The platform's own package holds a program that needs neither Node nor npm's install script, so none is run. Where it
-cannot be installed the tests that need it are skipped, loudly; in CI they fail.
+cannot be installed the tests that need it are skipped, and `./check` says so; in CI they fail.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import hashlib
 import os
 import shutil
 import subprocess
-import sys
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
@@ -20,7 +19,6 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 WITHIN_S = 300
-NOT_TESTED = "NOT TESTED"  # tools/check.py shows such lines also where all tests passed
 
 
 class NotInstalled(Exception):
@@ -46,14 +44,11 @@ class NpmPackages:
 
     @cached_property
     def installed(self) -> Path | str:
-        """Once per run: its path, or why there is none, which is also said where nobody overlooks it."""
+        """Its path, or why there is none."""
         try:
             return self._install()
         except (NotInstalled, OSError, subprocess.TimeoutExpired) as error:
-            what = f"the real {self._name} {self._version}"
-            words = f"{NOT_TESTED} with {what}, which could not be installed: {error}"
-            print(words, file=sys.__stderr__, flush=True)
-            return words
+            return f"NOT TESTED with the real {self._name} {self._version}, which could not be installed: {error}"
 
     def prepare(self) -> None:
         """Install it, beside others. `installed` tells what came of it: a cached property waits for all its likes."""
