@@ -8,6 +8,7 @@ and stay for all later ones. `tests/forked.py` talks to this process.
 from __future__ import annotations
 
 import atexit
+import faulthandler
 import fcntl
 import functools
 import gc
@@ -18,6 +19,7 @@ import os
 import pkgutil
 import runpy
 import select
+import signal
 import socket
 import sys
 import termios
@@ -116,6 +118,7 @@ def become(request: dict[str, Any]) -> None:
     sys.stdin = sys.__stdin__ = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
     sys.stdout = sys.__stdout__ = _output(1, "strict", line_buffering=os.isatty(1))
     sys.stderr = sys.__stderr__ = _output(2, "backslashreplace", line_buffering=True)
+    faulthandler.register(signal.SIGUSR2, file=2)
 
 
 def _output(number: int, errors: str, *, line_buffering: bool) -> Any:

@@ -15,7 +15,8 @@ from typing import Any, Self
 from tests.dists import SRC
 from tests.forked import Forked
 
-WITHIN_S = 600
+WITHIN_S = 150
+"""Less than the time after which a test counts as hanging, so that what the server says is shown."""
 Frame = dict[str, Any]
 
 
@@ -26,7 +27,8 @@ class StdioClient:
         read, self.stdin = os.pipe()
         self.stdout, write = os.pipe()
         env = {"PYTHONPATH": str(SRC), "HOME": str(home), "PILOTHOUSE_HOME": str(home), "PATH": os.defpath}
-        with open(home / "stderr.txt", "ab") as errors:
+        self._errors = home / "stderr.txt"
+        with open(self._errors, "ab") as errors:
             self.program = Forked(
                 "pilothouse",
                 *words,
@@ -94,15 +96,25 @@ class StdioClient:
 
     def read(self, deadline: float) -> Frame:
         while b"\n" not in self._rest:
-            assert select.select([self.stdout], [], [], max(0.0, deadline - time.monotonic()))[0], self.frames
+            heard = select.select([self.stdout], [], [], max(0.0, deadline - time.monotonic()))[0]
+            assert heard, f"the server is silent after {self.frames[-3:]}: {self._explain_silence()}"
             portion = os.read(self.stdout, 1 << 20)
-            assert portion, f"the server ended after {self.frames[-3:]}"
+            assert portion, f"the server ended after {self.frames[-3:]}: {self._explain_end()}"
             self._rest += portion
         line, _, self._rest = self._rest.partition(b"\n")
         frame = json.loads(line)
         self.frames.append(frame)
         self._reply(frame)
         return frame
+
+    def _explain_end(self) -> str:
+        return f"exit code {self.program.wait(10)}\n{self._errors.read_text()[-3000:]}"
+
+    def _explain_silence(self) -> str:
+        """Make the server write where each of its threads is; see `tests/fork_server.py`."""
+        self.program.send_signal(signal.SIGUSR2)
+        time.sleep(1)
+        return self._errors.read_text()[-6000:]
 
     def _reply(self, frame: Frame) -> None:
         answer = self.answers.get(frame.get("method", "")) if "id" in frame else None

@@ -96,7 +96,7 @@ def offer(name: str, data: bytes, media_type: str = "", size: int | None = None)
 async def take(*files: tuple[Offered, bytes | Unfetched]) -> Taken:
     cdn = Cdn({offered.url: data for offered, data in files})
     taken = await take_files([offered for offered, _ in files], Kept(), cdn)
-    assert "secret" not in "".join([taken.text, *taken.complaints])
+    assert "hm=secret" not in "".join([taken.text, *taken.complaints])
     assert cdn.most <= AT_ONCE
     return taken
 
@@ -237,7 +237,7 @@ async def test_other_files_are_kept_and_named() -> None:
     assert taken.text.startswith("[a.zip (2.0 KB) is attached]\n\n[b.txt (3 bytes) is attached]")
 
 
-@given(st.text(max_size=200))
+@given(st.text(max_size=200).filter(lambda text: "hm=secret" not in text))
 async def test_no_text_closes_its_own_fence_or_hides_a_word(text: str) -> None:
     data = text.encode(errors="replace")
     taken = await take(offer("a.txt", data or b"x"))
