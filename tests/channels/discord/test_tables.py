@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from pilothouse.channels.discord.markdown import to_discord
 
 NARROW = "| Step | Time |\n|:--|--:|\n| **parse** | 3 ms |\n| 日本語 | 12 ms |"
@@ -36,5 +38,30 @@ def test_an_escaped_bar_is_part_of_its_cell() -> None:
     assert "a|b" in to_discord("| A |\n|---|\n| a\\|b |", 64)
 
 
-def test_a_row_with_a_cell_too_many_loses_nothing() -> None:
-    assert "c" in to_discord("| A | B |\n|---|---|\n| a | b | c |", 64)
+def test_the_surplus_cells_of_a_row_are_in_its_last_cell_and_the_table_goes_on() -> None:
+    text = "| A | B |\n|---|---|\n| a | b | c |\n| d | `x|y` |\n| e | f |"
+    assert to_discord(text, 64) == "```\nA  B\n─  ─────\na  b | c\nd  x|y\ne  f\n```"
+
+
+def test_a_table_of_one_column_goes_on_after_a_bar() -> None:
+    assert to_discord("| A |\n|---|\n| a|b |\n| c |", 64) == "```\nA\n───\na|b\nc\n```"
+
+
+CODE = "    | A | B |\n    |---|---|\n    | a | b |"
+
+
+@pytest.mark.parametrize("before", ["", "text\n\n", "- item\n\nafter the list\n\n", "```\nx\n```\n\n"])
+def test_a_table_in_indented_code_is_no_table(before: str) -> None:
+    assert to_discord(before + CODE, 64) == before + CODE
+
+
+def test_a_table_in_indented_code_of_a_list_is_no_table() -> None:
+    text = "- item\n\n  " + CODE.replace("\n", "\n  ")
+    assert to_discord(text, 64) == text
+
+
+@pytest.mark.parametrize(
+    "item", ["- item\n", "1. item\n\n", "- item\n  - inner\n", "- item\n\n  ```\n  x\n  ```\n"]
+)
+def test_an_indented_table_in_a_list_is_a_table(item: str) -> None:
+    assert to_discord(item + CODE, 64).endswith("    ```\n    A  B\n    ─  ─\n    a  b\n    ```")

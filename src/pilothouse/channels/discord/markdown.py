@@ -28,6 +28,7 @@ from pilothouse.channels.text import (
 
 _LEAD = re.compile(r"[ \t]*(?:>[ \t]?)*")
 _RULE = re.compile(r"\|?[ \t]*:?-+:?[ \t]*(\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*")
+_ITEM = re.compile(r" *(?:[-*+]|[0-9]{1,9}[.)]) +")
 _BAR = re.compile(r"(?<!\\)\|")
 _LOOK = re.compile(r"\*\*(?P<bold>[^*]+)\*\*|`(?P<code>[^`]+)`")
 _LINK = re.compile(r"\]\([^)\s]+\)|https?://")
@@ -49,10 +50,13 @@ class Table(Struct, frozen=True):
     rows: tuple[tuple[str, ...], ...]
 
 
-def render_tables(lines: Sequence[str], width: int) -> Iterator[Shown]:
+def render_tables(lines: Sequence[str], width: int, column: int = 0) -> Iterator[Shown]:
+    """Set the tables of these lines. `column` is where the text of the list item before them begins."""
     at = 0
     while at < len(lines):
-        table = parse_table(lines, at)
+        column = _item_column(lines[at], column)
+        is_code = _indent(lines[at]) >= column + 4
+        table = None if is_code else parse_table(lines, at)
         if table is None:
             yield Shown((lines[at],))
             at += 1
@@ -62,7 +66,7 @@ def render_tables(lines: Sequence[str], width: int) -> Iterator[Shown]:
 
 
 def parse_table(lines: Sequence[str], at: int) -> Table | None:
-    """The table that begins in that line, if one does."""
+    """The table that begins in that line, if one does. The last cell of an over-full row is all that is left of the row."""
     if at + 1 >= len(lines) or "|" not in lines[at] or "|" not in lines[at + 1]:
         return None
     lead = _lead(lines[at])
@@ -73,10 +77,8 @@ def parse_table(lines: Sequence[str], at: int) -> Table | None:
     for line in lines[at + 2 :]:
         if "|" not in line or _lead(line).count(">") != lead.count(">"):
             break
-        cells = _cells(line)
-        if len(cells) > len(head):
-            break  # a row of another table, or none: no cell is lost
-        rows.append((*cells, *[""] * len(head))[: len(head)])
+        cells = _cells(line, len(head))
+        rows.append((*cells, *[""] * (len(head) - len(cells))))
     return Table(lead, tuple(_align(mark) for mark in _split(rule)), head, tuple(rows))
 
 
@@ -105,17 +107,17 @@ def _bold(cell: str) -> str:
     return f"**{cell}**" if cell and "*" not in cell else cell or "–"
 
 
-def _cells(line: str) -> tuple[str, ...]:
+def _cells(line: str, most: int = 0) -> tuple[str, ...]:
     inner = line[len(_lead(line)) :]
-    return tuple(cell.strip().replace("\\|", "|") for cell in _split(inner))
+    return tuple(cell.strip().replace("\\|", "|") for cell in _split(inner, most))
 
 
-def _split(row: str) -> list[str]:
+def _split(row: str, most: int = 0) -> list[str]:
     row = row.strip()
     row = row.removeprefix("|")
     if row.endswith("|") and not row.endswith("\\|"):
         row = row[:-1]
-    return _BAR.split(row)
+    return [row] if most == 1 else _BAR.split(row, max(most - 1, 0))
 
 
 def _bare(cell: str) -> str:
@@ -132,6 +134,18 @@ def _align(mark: str) -> Align:
 def _lead(line: str) -> str:
     found = _LEAD.match(line)
     return found[0] if found else ""
+
+
+def _indent(line: str) -> int:
+    line = line.expandtabs(4)
+    return len(line) - len(line.lstrip())
+
+
+def _item_column(line: str, column: int) -> int:
+    """Return where the text of the list item around that line begins; 0 outside a list."""
+    if item := _ITEM.match(line.expandtabs(4)):
+        return len(item[0])
+    return min(column, _indent(line)) if line.strip() else column
 
 
 APART = "\N{ZERO WIDTH SPACE}"
@@ -195,16 +209,16 @@ def hold_apart(text: str, most: int = 3) -> str:
 def _lines(text: str, width: int) -> Iterator[str]:
     fence: Fence | None = None
     prose: list[str] = []
-    empty = True
+    empty, column = True, 0
     for line in scan_lines(text):
         content = text[line.start : line.end].removesuffix("\n")
         if fence and line.fence is not fence:
             yield from _closing(fence, empty)
-            fence = None
+            column, fence = _indent(fence.lead), None
             if line.edge == "closes":
                 continue
         if line.edge == "opens" and line.fence:
-            yield from _prose(prose, width)
+            yield from _prose(prose, width, column)
             prose.clear()
             fence = line.fence
             language, rest = _info(fence)
@@ -219,7 +233,7 @@ def _lines(text: str, width: int) -> Iterator[str]:
             prose.append(content)
     if fence:
         yield from _closing(fence, empty)
-    yield from _prose(prose, width)
+    yield from _prose(prose, width, column)
 
 
 def _tidied(piece: Piece) -> str:
@@ -242,9 +256,9 @@ def _info(fence: Fence) -> tuple[str, str]:
     return (found[0], info[found.end() :].strip()) if found else ("", info)
 
 
-def _prose(lines: list[str], width: int) -> Iterator[str]:
+def _prose(lines: list[str], width: int, column: int) -> Iterator[str]:
     paragraph: list[str] = []
-    for block in render_tables(lines, width):
+    for block in render_tables(lines, width, column):
         if block.is_code:
             yield from _paragraph(paragraph)
             paragraph = []
