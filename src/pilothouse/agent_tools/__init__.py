@@ -1,1 +1,2 @@
-"""The tools that agents call over MCP: to send messages, files and cards, to edit, to react, and to ask."""
+"""The tools that agents call over MCP: to send messages, files and cards, to edit and react, to ask people, to schedule tasks,
+and to reach other agents."""

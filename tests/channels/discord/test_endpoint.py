@@ -11,7 +11,7 @@ from pilothouse.channels.discord.config import DiscordConfig
 
 
 def test_discord_py_still_has_the_attributes_that_point_it_at_a_server() -> None:
-    """If this fails after an update of discord.py, `endpoint.py` has to set something else."""
+    """If this fails after an update of discord.py, `point_at` has to set something else."""
     assert Route.BASE.startswith("http")
     assert isinstance(DiscordWebSocket.DEFAULT_GATEWAY, yarl.URL)
 
