@@ -18,10 +18,11 @@ import httpx2
 from anyio.abc import SocketStream
 from anyio.streams.buffered import BufferedByteReceiveStream
 from mcp.client.auth import AuthorizationCodeResult
+from tests.mcp_client.rig import open_connections
 
 from pilothouse.core.mcp import McpOAuth, McpReply, McpResult, McpServer, McpTools
 from pilothouse.mcp_client.connection import Waits
-from pilothouse.mcp_client.connections import McpEnvironment, open_connections
+from pilothouse.mcp_client.connections import McpEnvironment
 from pilothouse.mcp_client.oauth import Authorize
 from pilothouse.processes import Launcher
 

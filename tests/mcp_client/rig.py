@@ -8,14 +8,28 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import anyio
+
 from pilothouse.core.mcp import McpServer, McpTools
 from pilothouse.mcp_client.connection import Waits
-from pilothouse.mcp_client.connections import Connections, McpEnvironment, open_connections
+from pilothouse.mcp_client.connections import Connections, McpEnvironment
+from pilothouse.mcp_client.quiet import quiet
 from pilothouse.processes import Launcher
 
 PROGRAM = Path(__file__).with_name("stdio_server.py")
 LONG_S = 100.0
 PATIENT = Waits(LONG_S, LONG_S)
+
+
+@asynccontextmanager
+async def open_connections(env: McpEnvironment) -> AsyncIterator[Connections]:
+    """Leaving it ends every connection and every program."""
+    with quiet():
+        async with anyio.create_task_group() as tasks:
+            try:
+                yield Connections(env, tasks)
+            finally:
+                tasks.cancel_scope.cancel()
 
 
 def program(manner: str = "", **more: Any) -> McpServer:

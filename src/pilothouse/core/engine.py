@@ -111,13 +111,6 @@ class DetectsHangs(Protocol):
     detects_hangs: bool
 
 
-@runtime_checkable
-class AcceptsImages(Protocol):
-    """A marker: images of a prompt reach the model as they are, not as files in the workspace."""
-
-    accepts_images: bool
-
-
 class Model(Struct, frozen=True):
     """`release_date` is an ISO day; prices are in US dollars for a million tokens. None is "not known"."""
 

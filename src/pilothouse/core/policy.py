@@ -16,7 +16,7 @@ import difflib
 import re
 import shlex
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Literal, Protocol, get_args
 
@@ -185,8 +185,6 @@ ApprovalMode = Literal["minimal", "trusted", "full-access"]
 MODES: tuple[ApprovalMode, ...] = ("minimal", "trusted", "full-access")
 """From the narrowest to the widest."""
 
-_STRENGTH: dict[PolicyOutcome, int] = {"deny": 2, "ask": 1, "allow": 0}
-
 
 class Ruling(Struct, frozen=True):
     """An outcome, the rule or reason behind it, and the rules that an answer may save."""
@@ -253,11 +251,6 @@ Classify = Callable[[Call | None, str], ToolClass]
 def all_destructive(call: Call | None, workspace: str) -> ToolClass:
     """Classify every call as destructive. The default where no classifier is configured."""
     return "destructive"
-
-
-def strongest(rulings: Iterable[Ruling]) -> Ruling:
-    """Return the strongest ruling: deny, then ask, then allow; the first of equals."""
-    return max(rulings, key=lambda ruling: _STRENGTH[ruling.outcome], default=NO_RULE)
 
 
 def parse_mode(text: str) -> ApprovalMode:

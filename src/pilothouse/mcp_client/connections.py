@@ -5,8 +5,8 @@ Implements `McpConnections` of `core/mcp.py`. A program is started for each work
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,6 @@ from pilothouse.core.mcp import (
 from pilothouse.mcp_client.connection import Connection, Named, Waits
 from pilothouse.mcp_client.login_file import LoginFile
 from pilothouse.mcp_client.oauth import Authorize, OAuth
-from pilothouse.mcp_client.quiet import quiet
 from pilothouse.mcp_client.result import error_result
 from pilothouse.mcp_client.transport import Fault, Streams, open_http, open_stdio
 from pilothouse.processes import BASE_NAMES, Launcher, allowed_environment
@@ -188,14 +187,3 @@ class _Leased:
         if (ended := self._connections.get(server)) is not None and ended.state != "ready":
             return await ended.call(name.removeprefix(f"mcp__{server}__"), arguments, elicit)
         return error_result(NO_TOOL.format(name=name))
-
-
-@asynccontextmanager
-async def open_connections(env: McpEnvironment) -> AsyncIterator[Connections]:
-    """Leaving it ends every connection and every program."""
-    with quiet():
-        async with anyio.create_task_group() as tasks:
-            try:
-                yield Connections(env, tasks)
-            finally:
-                tasks.cancel_scope.cancel()

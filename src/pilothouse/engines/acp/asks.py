@@ -42,10 +42,6 @@ class Permission(Pending):
     def stop(self) -> Payload:  # pyrefly: ignore[missing-override-decorator]
         return CANCELLED
 
-    @property
-    def can_be_allowed(self) -> bool:
-        return self.accept(()) != CANCELLED
-
     def _select(self, *kinds: str) -> Payload:
         options = self.request.params.get("options")
         found = [one for one in options if isinstance(one, dict)] if isinstance(options, list) else []
