@@ -43,10 +43,17 @@ async def add_worktree(repository: str, path: str, branch: str, base: str) -> No
 
 
 async def is_dirty(path: str) -> bool:
-    """Tell whether files were changed or added and not committed. A folder that is gone has none."""
-    return await anyio.Path(path).is_dir() and bool(
-        await _git(path, "status", "--porcelain", within_s=FILES_WITHIN_S)
-    )
+    """Tell whether files were changed or added and not committed. A folder that is gone has none.
+
+    Raises `LaneError` where git might run a program that an agent named in its worktree, such as a filter of a submodule."""
+    if not await anyio.Path(path).is_dir():
+        return False
+    if problem := git_problem(path):
+        raise LaneError(
+            f"Cannot look for uncommitted changes in {path}: git could run a program there, because the repository {problem}. "
+            "Look yourself, then close the lane with --force; this loses such changes."
+        )
+    return bool(await _git(path, "status", "--porcelain", within_s=FILES_WITHIN_S))
 
 
 async def remove_worktree(repository: str, path: str, *, force: bool) -> None:
