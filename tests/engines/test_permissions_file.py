@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+from pathlib import Path
 
 import pytest
 
 from pilothouse.core.call import Call
+from pilothouse.core.engine import Brief
+from pilothouse.core.ids import SessionId
 from pilothouse.engines.permissions_file import parse_permissions
+from pilothouse.engines.workspace_files import FILE_CHARS, permissions_text
 
 CALLS = {
     "command": Call("command", "exec_command", command="make"),
@@ -56,3 +61,19 @@ def test_a_file_that_nobody_understands_leaves_nothing() -> None:
 
 def test_no_file_is_no_opinion() -> None:
     assert not any(parse_permissions(None).forbids(call) for call in CALLS.values())
+
+
+def test_a_file_that_is_too_large_or_never_ends_leaves_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "PERMISSIONS.json"
+    brief = Brief(SessionId("s"), str(tmp_path), settings_dir=str(tmp_path))
+    assert permissions_text(brief) is None
+    file.write_text('{"tier": "full"}')
+    assert not parse_permissions(permissions_text(brief)).problem
+    file.write_text('{"tier": "full"}' + " " * 5 * FILE_CHARS)
+    assert parse_permissions(permissions_text(brief)).problem
+    file.unlink()
+    os.mkfifo(file)
+    assert parse_permissions(permissions_text(brief)).problem
+    file.unlink()
+    file.symlink_to("/dev/zero")
+    assert parse_permissions(permissions_text(brief)).problem

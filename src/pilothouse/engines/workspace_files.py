@@ -11,6 +11,7 @@ turn of that session has completed.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import stat
@@ -175,11 +176,12 @@ def permissions_text(brief: Brief) -> str | bytes | None:
     if not brief.settings_dir:
         return None
     try:
-        return Path(brief.settings_dir, PERMISSIONS).read_bytes()
+        text = _read_plain(os.path.join(brief.settings_dir, PERMISSIONS))
     except FileNotFoundError:
         return None
     except OSError as error:
         return f"unreadable: {error.strerror}"
+    return text if len(text) < _BYTES else "unreadable: too large"
 
 
 def conversation_file(brief: Brief) -> str:
@@ -196,13 +198,18 @@ def read_text(path: str, inside: str = "") -> str | None:
         real = os.path.realpath(path)
         if inside and os.path.commonpath((real, inside)) != inside:
             return None
-        # Without O_NONBLOCK, a pipe in the file's place would block the gateway until a writer comes.
-        with open(real, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                return None
-            return file.read(_BYTES).decode("utf-8", "replace")
+        return _read_plain(real).decode("utf-8", "replace")
     except (OSError, ValueError):
         return None
+
+
+def _read_plain(path: str) -> bytes:
+    """Return the beginning of a plain file. Raises `OSError` for anything else: a pipe would never end."""
+    # Without O_NONBLOCK, a pipe in the file's place would block the gateway until a writer comes.
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "not a plain file", path)
+        return file.read(_BYTES)
 
 
 def _is_in(path: str, brief: Brief) -> bool:
