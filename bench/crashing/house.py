@@ -223,7 +223,7 @@ def _acp_engine(host: EngineHost, home: Home, script: Path) -> Engine:
 
     player = [sys.executable, "-m", "bench.crashing.acp_player", str(script), str(home.world)]
     config = AcpConfig(command=player, environment=["PYTHONPATH"], asks_first=True)
-    return AcpEngine(ENGINE.id, Agent("Scripted"), config, host)
+    return AcpEngine(ENGINE.id, Agent("Scripted", untrusted={"SCRIPTED_TRUST": "no"}), config, host)
 
 
 def _codex_engine(host: EngineHost, home: Home, script: Path) -> Engine:

@@ -55,6 +55,7 @@ class Gateway:
     def __init__(
         self, folder: Path, engine: str, section: Mapping[str, Any], environment: Mapping[str, str], mode: str
     ) -> None:
+        """In full access the workspace is trusted: agents that need the one need the other too."""
         self.home = folder / "gateway"
         self.home.mkdir(exist_ok=True)
         self.workspace = folder / "work"
@@ -72,6 +73,9 @@ class Gateway:
             "PILOTHOUSE_APPROVAL_MODE": mode,
         }
         self._up: subprocess.Popen[bytes] | None = None
+        if mode == "full-access":
+            words = [sys.executable, "-m", "pilothouse", "trust", str(self.workspace)]
+            subprocess.run(words, env=self._environment, cwd=self.home, check=True, capture_output=True)
 
     def _config(self, engine: str, section: Mapping[str, Any]) -> str:
         lines = [

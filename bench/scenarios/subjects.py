@@ -89,7 +89,7 @@ def _agent_cannot(name: str, folder: Path, environment: Mapping[str, str]) -> fr
         "image": not (can.get("promptCapabilities") or {}).get("image"),
         "engine-killed": not can.get("loadSession"),
         "gateway-killed": not can.get("loadSession"),
-        # The workspace is not trusted, and there such an agent starts no MCP server, ours neither.
+        # Its workspace is not trusted, and there such an agent starts no MCP server, ours neither.
         "long-question": bool(AGENTS[name].untrusted),
     }
     unasked = frozenset[str]() if AGENTS[name].asks else APPROVALS

@@ -16,6 +16,7 @@ from pilothouse.core.errors import EngineError
 from pilothouse.core.event import ResumeToken
 from pilothouse.core.outcome import Failure
 from pilothouse.engines.resume_lines import make_resume_lines
+from pilothouse.runtime.trust import trust
 
 THEIRS = "01a1e073-6613-7e33-879d-36dcc30b87ce"
 LINES = {PUPPET: make_resume_lines(PUPPET, "puppet[ ]", "puppet", lambda id: len(id) == 36, shown=False)}
@@ -25,9 +26,11 @@ class Knowing(PuppetEngine):
     """Knows a session of a terminal, and the turns of every session."""
 
     asked = 0
+    told_trust = False
 
-    async def sessions(self, workspace: str) -> Sequence[FoundSession]:
+    async def sessions(self, workspace: str, *, trusted: bool = False) -> Sequence[FoundSession]:
         self.asked += 1
+        self.told_trust = trusted
         token = ResumeToken(PUPPET, THEIRS, workspace)
         return [FoundSession(token, "begun in a terminal", time.time() - 7200)]
 
@@ -78,6 +81,17 @@ async def test_a_session_begun_in_a_terminal_is_listed_for_its_owner_and_taken_o
         row = await rig.until(lambda tx: tx.outbox.by_key(f"reply:{receipt.message_id}"))
         assert "Begun elsewhere" not in content_of(row).text
         assert engine.asked == asked, "who may not take it over asks nobody"
+
+
+async def test_an_engine_that_lists_sessions_is_told_whether_the_folder_is_trusted(tmp_path: Path) -> None:
+    engine = Knowing(answer)
+    async with open_rig(tmp_path, engine, resume_lines=LINES) as rig:
+        await say(rig, "one", 1)
+        for trusted in (False, True):
+            if trusted:
+                await rig.store.write(lambda tx: trust(tx, str(tmp_path), "ann", 1.0))
+            await reply_to(rig, "/sessions")
+            assert engine.told_trust is trusted
 
 
 async def test_a_session_goes_on_after_an_earlier_message_in_a_new_session(tmp_path: Path) -> None:
@@ -142,7 +156,7 @@ async def test_a_fork_that_fails_at_once_never_takes_the_token_of_the_other_sess
 async def test_an_engine_that_does_not_answer_leaves_our_own_list(tmp_path: Path) -> None:
     class Broken(Knowing):
         # pyrefly: ignore [missing-override-decorator]
-        async def sessions(self, workspace: str) -> Sequence[FoundSession]:
+        async def sessions(self, workspace: str, *, trusted: bool = False) -> Sequence[FoundSession]:
             raise EngineError(Failure("crash", "It ended."))
 
     async with open_rig(tmp_path, Broken(answer)) as rig:

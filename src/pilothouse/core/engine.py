@@ -140,9 +140,10 @@ class FoundSession(Struct, frozen=True):
 
 @runtime_checkable
 class ListsSessions(Protocol):
-    """On the engine, not on the session. Lists the sessions of a folder, last used first. May start a process."""
+    """On the engine, not on the session. Lists the sessions of a folder, last used first. May start a process, which obeys the
+    folder's own settings only if it is `trusted`."""
 
-    async def sessions(self, workspace: str) -> Sequence[FoundSession]: ...
+    async def sessions(self, workspace: str, *, trusted: bool = False) -> Sequence[FoundSession]: ...
 
 
 class SessionPoint(Struct, frozen=True):

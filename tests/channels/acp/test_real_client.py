@@ -57,11 +57,11 @@ async def test_our_own_engine_for_acp_agents_can_drive_it(tmp_path: Path) -> Non
     # Without the marks of an engine: a command of ours refuses to run for an agent.
     command = ["env", "-i", *(f"{name}={value}" for name, value in environment(tmp_path).items()), *AGENT]
     scripted = Scripted(tmp_path, agent=Agent("Pilothouse"), command=command)
-    async with session_of(scripted, approval_mode="full-access") as session:
+    async with session_of(scripted, trusted=True, approval_mode="full-access") as session:
         end = end_of(await read(session, "approve this", answer_with(session, Decision("allow"))))
         assert end.outcome == "completed" and end.answer.endswith("Done.")
         assert end.usage is not None and end.usage.cost_usd == 0.5 and end.usage.context_window == 200_000
         form = await read(session, "colour", answer_with(session, Decision("answer", ("1",))))
         assert "it is" in end_of(form).answer
-    async with session_of(scripted, approval_mode="full-access", resume=end.resume) as again:
+    async with session_of(scripted, trusted=True, approval_mode="full-access", resume=end.resume) as again:
         assert "heard: hello" in end_of(await read(again, "hello")).answer

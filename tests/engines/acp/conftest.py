@@ -2,9 +2,10 @@
 
 import pytest
 from tests.engines.acp.real import PROGRAMS, SCHEMA
+from tests.engines.opencode.binary import OPENCODE
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if any("acp/test_real_" in item.nodeid for item in items):
-        for one in (SCHEMA, *PROGRAMS.values()):
+        for one in (SCHEMA, OPENCODE, *PROGRAMS.values()):
             assert one.installed

@@ -20,7 +20,7 @@ from pilothouse.testing.hosts import engine_host, running_processes
 
 PROGRAM = Path(__file__).parent / "agent.py"
 ID = EngineId("scripted")
-ASKING = Agent("Scripted", asks=True, mode="default")
+ASKING = Agent("Scripted", asks=True, mode="default", untrusted={"SCRIPTED_TRUST": "no"})
 
 
 class Scripted:

@@ -85,7 +85,7 @@ async def test_an_agent_that_reads_unasked_runs_in_full_access(tmp_path: Path) -
     with open_model(obedient) as api:
         made = real_agent("copilot", tmp_path, api, Always("allow"))
         (made.workspace / "a.txt").write_text("a plum\n")
-        brief = made.brief(approval_mode="full-access")
+        brief = made.brief(trusted=True, approval_mode="full-access")
         async with made.engine() as engine, engine.open(brief) as session:
             first = await read(session, 'CALL bash {"command": "cat a.txt", "description": "look"}')
             second = await read(session, f'CALL view {{"path": "{made.workspace}/a.txt"}}')

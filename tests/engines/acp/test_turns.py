@@ -22,6 +22,7 @@ from pilothouse.core.event import (
     ToolStarted,
     UsageChanged,
 )
+from pilothouse.core.isolation import Isolation
 from pilothouse.core.mcp import McpServer, for_engines
 from pilothouse.core.outcome import Failure
 from pilothouse.core.policy import Ruling, Site
@@ -186,14 +187,38 @@ async def test_an_agent_that_is_not_known_to_ask_runs_in_full_access_only(tmp_pa
     failure = await open_failure(scripted)
     assert failure.kind == "permission"
     assert "full access only" in failure.text
-    async with session_of(scripted, approval_mode="full-access") as session:
+    async with session_of(scripted, trusted=True, approval_mode="full-access") as session:
         events = await read(session, "leak rm -rf build")
         again = await read(session, "Hello")
     assert end_of(events).outcome == "completed"
     assert [word for word in ("does not ask",) if word in " ".join(notices_of(events))] == ["does not ask"]
     assert notices_of(again) == []
     vouched = Scripted(tmp_path, agent=Agent("Stranger"), asks_first=True)
-    async with session_of(vouched) as session:
+    async with session_of(vouched, trusted=True) as session:
+        assert end_of(await read(session, "Hello")).answer == "Hello"
+
+
+async def test_an_agent_that_would_obey_a_folder_starts_only_where_it_is_trusted_or_jailed(
+    tmp_path: Path,
+) -> None:
+    scripted = Scripted(tmp_path, agent=Agent("Stranger"), asks_first=True)
+    failure = await open_failure(scripted)
+    assert failure.kind == "permission"
+    assert (
+        f"is not trusted. An owner can trust it on the machine: pilothouse trust {tmp_path}" in failure.text
+    )
+    async with scripted.engine() as engine:
+        assert await engine.sessions(str(scripted.workspace)) == ()
+    assert not scripted.log.exists(), "the agent was started"
+    async with scripted.engine() as engine:
+        await _talk(engine, scripted.brief(trusted=True))
+        assert len(await engine.sessions(str(scripted.workspace), trusted=True)) == 1
+
+    def in_a_jail(workspace: str) -> Isolation:
+        return Isolation("jail")
+
+    scripted.host = msgspec.structs.replace(scripted.host, isolation=in_a_jail)
+    async with session_of(scripted) as session:
         assert end_of(await read(session, "Hello")).answer == "Hello"
 
 

@@ -25,6 +25,12 @@ _QWEN_SETTINGS = """{
 _INSTRUCTIONS = TrustedFile("AGENTS.md", "instructions", runs=False)
 
 
+def _runs(*paths: str, told: tuple[str, ...] = ()) -> tuple[TrustedFile, ...]:
+    """Return what an agent without a switch obeys in a folder: settings, MCP servers, hooks and the like, and instructions."""
+    settings = (TrustedFile(path, "settings, MCP servers or hooks, which run programs") for path in paths)
+    return (*settings, *(TrustedFile(path, "instructions", runs=False) for path in told), _INSTRUCTIONS)
+
+
 class Agent(Struct, frozen=True):
     """In arguments, variables and files, {folder} is a folder of ours for this workspace, and {workspace} the workspace.
 
@@ -47,6 +53,7 @@ class Agent(Struct, frozen=True):
     trusted: Mapping[str, str] = {}
     """Variables for a trusted workspace, and for any other."""
     untrusted: Mapping[str, str] = {}
+    """Without any, it is refused in a workspace that is not trusted: nothing keeps it from the settings there."""
     asks: bool = False
     mode: str = ""
     """The mode in which it asks; empty if it has one mode only."""
@@ -135,9 +142,13 @@ AGENTS: Mapping[str, Agent] = {
         counts_session=True,
         keys={"COPILOT_PROVIDER_API_KEY": ("COPILOT_PROVIDER_BASE_URL", "")},
         resume="copilot --session-id",
-        trusted_files=(
-            TrustedFile(".github/copilot-instructions.md", "instructions", runs=False),
-            _INSTRUCTIONS,
+        trusted_files=_runs(
+            *(
+                f".github/{name}"
+                for name in ("hooks", "copilot", "extensions", "skills", "agents", "lsp.json", "mcp.json")
+            ),
+            *(".mcp.json", ".vscode/mcp.json", ".claude", ".agents"),
+            told=(".github/copilot-instructions.md", ".github/instructions", "CLAUDE.md", "GEMINI.md"),
         ),
     ),
     "goose": Agent(
@@ -146,7 +157,7 @@ AGENTS: Mapping[str, Agent] = {
         "see https://block.github.io/goose",
         "Run `goose configure` on {machine}",
         ("GOOSE_*", "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GOOGLE_API_KEY"),
-        trusted_files=(TrustedFile(".goosehints", "instructions", runs=False), _INSTRUCTIONS),
+        trusted_files=_runs(".goose", ".agents", ".claude/skills", told=(".goosehints",)),
     ),
     "kimi": Agent(
         "Kimi Code",
@@ -154,6 +165,7 @@ AGENTS: Mapping[str, Agent] = {
         "npm install -g @moonshot-ai/kimi-code",
         "Run `kimi` on {machine} and log in with /login",
         ("KIMI_*", "MOONSHOT_*"),
+        trusted_files=_runs(".kimi-code", ".kimi", ".agents/skills", ".claude/skills"),
     ),
     "claude-agent-acp": Agent(
         "Claude Agent (ACP)",
@@ -167,7 +179,7 @@ AGENTS: Mapping[str, Agent] = {
         keys=dict.fromkeys(
             ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"), ("ANTHROPIC_BASE_URL", "https://api.anthropic.com")
         ),
-        trusted_files=(TrustedFile(".claude", "settings, hooks, MCP servers, commands"), _INSTRUCTIONS),
+        trusted_files=_runs(".claude", ".mcp.json", told=("CLAUDE.md", "CLAUDE.local.md")),
     ),
     "codex-acp": Agent(
         "Codex (ACP)",
@@ -177,7 +189,7 @@ AGENTS: Mapping[str, Agent] = {
         ("CODEX_*", "OPENAI_API_KEY"),
         mode="read-only",
         leaves_commands=True,
-        trusted_files=(TrustedFile(".codex", "settings, hooks, rules and MCP servers"), _INSTRUCTIONS),
+        trusted_files=_runs(".codex", ".agents/skills"),
     ),
     "opencode-acp": Agent(
         "OpenCode (ACP)",
@@ -185,17 +197,31 @@ AGENTS: Mapping[str, Agent] = {
         "npm install -g opencode-ai",
         "Run `opencode auth login` on {machine}",
         ("OPENCODE_*",),
-        trusted_files=(TrustedFile("opencode.json", "settings, MCP servers, plugins"), _INSTRUCTIONS),
+        trusted_files=_runs(
+            *("opencode.json", "opencode.jsonc", ".opencode", ".claude/skills", ".agents/skills"),
+            told=("CLAUDE.md", "CONTEXT.md"),
+        ),
     ),
     "auggie": Agent(
-        "Auggie", ("auggie", "--acp"), "npm install -g @augmentcode/auggie", "Run `auggie login` on {machine}"
+        "Auggie",
+        ("auggie", "--acp"),
+        "npm install -g @augmentcode/auggie",
+        "Run `auggie login` on {machine}",
+        trusted_files=_runs(".augment", ".mcp.json", ".claude", ".agents", told=(".augment-guidelines",)),
     ),
-    "cline": Agent("Cline", ("cline", "--acp"), "npm install -g cline", "Run `cline auth` on {machine}"),
+    "cline": Agent(
+        "Cline",
+        ("cline", "--acp"),
+        "npm install -g cline",
+        "Run `cline auth` on {machine}",
+        trusted_files=_runs(".cline", ".clinerules", ".agents/skills", ".claude/skills"),
+    ),
     "cursor": Agent(
         "Cursor Agent",
         ("cursor-agent", "acp"),
         "see https://cursor.com/cli",
         "Run `cursor-agent login` on {machine}",
+        trusted_files=_runs(".cursor", ".mcp.json", ".claude", ".agents", told=(".cursorrules", "CLAUDE.md")),
     ),
     "droid": Agent(
         "Factory Droid",
@@ -203,16 +229,31 @@ AGENTS: Mapping[str, Agent] = {
         "see https://factory.ai",
         "Run `droid` on {machine} and log in",
         ("FACTORY_*",),
+        trusted_files=_runs(".factory", ".mcp.json", ".agents", ".claude", told=("CLAUDE.md",)),
     ),
     "kilo": Agent(
-        "Kilo Code", ("kilo", "acp"), "npm install -g @kilocode/cli", "Run `kilo auth` on {machine}"
+        "Kilo Code",
+        ("kilo", "acp"),
+        "npm install -g @kilocode/cli",
+        "Run `kilo auth` on {machine}",
+        trusted_files=_runs(
+            *(".kilo", ".kilocode", "kilo.json", "kilo.jsonc", "opencode.json", "opencode.jsonc"),
+            *(".opencode", ".agents/skills", ".claude/skills"),
+        ),
     ),
-    "pi-acp": Agent("pi (ACP)", ("pi-acp",), "npm install -g pi-acp", "Run `pi` on {machine} and log in"),
+    "pi-acp": Agent(
+        "pi (ACP)",
+        ("pi-acp",),
+        "npm install -g pi-acp",
+        "Run `pi` on {machine} and log in",
+        trusted_files=_runs(".pi", ".agents/skills", told=("CLAUDE.md",)),
+    ),
     "vibe": Agent(
         "Mistral Vibe",
         ("vibe-acp",),
         "uv tool install mistral-vibe",
         "Set MISTRAL_API_KEY on {machine}",
         ("MISTRAL_*",),
+        trusted_files=_runs(".vibe", ".agents/skills"),
     ),
 }

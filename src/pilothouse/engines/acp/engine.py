@@ -59,6 +59,10 @@ NOT_LIMITED = (
     "PERMISSIONS.json limits the tools of this workspace, and {title} does not ask before every call, so it cannot be used "
     "here. Use another engine: /engine."
 )
+NOT_TRUSTED = (
+    "{title} cannot be kept from the settings, hooks and plugins of a folder, and {workspace} is not trusted. An owner can trust "
+    "it on the machine: pilothouse trust {workspace}. Or use another engine: /engine."
+)
 UNASKED = "{title} does not ask before every call: only some of its calls are judged by your rules."
 
 
@@ -130,11 +134,12 @@ class AcpEngine:
                 self._context.end_first_run(brief)
             await session.leave()
 
-    async def sessions(self, workspace: str) -> Sequence[FoundSession]:
+    async def sessions(self, workspace: str, *, trusted: bool = False) -> Sequence[FoundSession]:
         """Ask the agent for its sessions of a folder, in a process of its own. Most agents cannot list any."""
-        if not self._lists or self._pool is None:
+        brief = Brief(SessionId(""), workspace, trusted=trusted, approval_mode="full-access")
+        if not self._lists or self._pool is None or not self._may_start(brief):
             return ()
-        launch = self._launch(Brief(SessionId(""), workspace, approval_mode="full-access"), self._new_id())
+        launch = self._launch(brief, self._new_id())
         link = await self._pool.lease(msgspec.structs.replace(launch, once=True))
         try:
             self._lists = link.abilities.lists
@@ -156,12 +161,18 @@ class AcpEngine:
             raise EngineError(Failure("stale_session", text))
         if token is not None and not token.value:
             raise EngineError(Failure("stale_session", f"An empty text is no session of {title}."))
-        if self._asks:
-            return
-        if brief.approval_mode != "full-access":
+        if not self._asks and brief.approval_mode != "full-access":
             raise EngineError(Failure("permission", FULL_ACCESS_ONLY.format(title=title)))
-        if allowed.problem or allowed.tier != "full":
+        if not self._asks and (allowed.problem or allowed.tier != "full"):
             raise EngineError(Failure("permission", NOT_LIMITED.format(title=title)))
+        if not self._may_start(brief):
+            text = NOT_TRUSTED.format(title=title, workspace=brief.workspace)
+            raise EngineError(Failure("permission", text))
+
+    def _may_start(self, brief: Brief) -> bool:
+        """Tell whether the agent may meet the folder's own settings, ignores them, or is held by a jail."""
+        jailed = self._host.isolation(brief.workspace).confines
+        return brief.trusted or bool(self._agent.untrusted) or jailed
 
     def _session(self, brief: Brief, context: Context, allowed: PermissionsFile) -> AcpSession:
         config, host, agent = self._config, self._host, self._agent

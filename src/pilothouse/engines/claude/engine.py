@@ -179,7 +179,7 @@ class ClaudeEngine:
         if context.bootstraps and session.completed:
             self._context.end_first_run(brief)
 
-    async def sessions(self, workspace: str) -> Sequence[FoundSession]:
+    async def sessions(self, workspace: str, *, trusted: bool = False) -> Sequence[FoundSession]:
         source = self._host.environment
         return await anyio.to_thread.run_sync(list_sessions, source, workspace, abandon_on_cancel=True)
 

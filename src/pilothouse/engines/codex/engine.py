@@ -145,7 +145,7 @@ class CodexEngine(LinkOwner[CodexLink]):
     def wakes(self) -> AsyncIterator[Wake]:
         return self._wakes.announce()
 
-    async def sessions(self, workspace: str) -> Sequence[FoundSession]:
+    async def sessions(self, workspace: str, *, trusted: bool = False) -> Sequence[FoundSession]:
         """Ask the app-server for the threads of a folder, whichever program began them."""
         reply = await self._ask("thread/list", list_params(workspace), workspace)
         return read_sessions(reply)

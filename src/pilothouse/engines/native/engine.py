@@ -126,7 +126,7 @@ class NativeEngine:
         known = {name: Model(name) for name in names} | {model.name: model for model in listed}
         return tuple(known.values())[:MAX_MODELS]
 
-    async def sessions(self, workspace: str) -> Sequence[FoundSession]:
+    async def sessions(self, workspace: str, *, trusted: bool = False) -> Sequence[FoundSession]:
         return await run_sync(list_sessions, self._root, ENGINE_ID, workspace)
 
     async def points(self, token: ResumeToken) -> Sequence[SessionPoint]:

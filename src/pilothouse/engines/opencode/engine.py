@@ -94,7 +94,7 @@ class OpenCodeEngine(LinkOwner[OpenCodeLink]):
         """Return the configured model, then those that the last server offered."""
         return self._offered.after(self._config.model)
 
-    async def sessions(self, workspace: str) -> Sequence[FoundSession]:
+    async def sessions(self, workspace: str, *, trusted: bool = False) -> Sequence[FoundSession]:
         """Ask a server for the sessions of a folder, whichever program began them."""
         told = await self._ask(workspace, SESSIONS, "list sessions", **SESSIONS_QUERY)
         return read_sessions(told, workspace)[:MOST_SESSIONS]

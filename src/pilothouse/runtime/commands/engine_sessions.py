@@ -6,6 +6,7 @@ fork, `/resume ID at` lists the messages of a session, and `/resume ID at N` goe
 
 from __future__ import annotations
 
+import os
 import re
 
 import anyio
@@ -20,6 +21,7 @@ from pilothouse.runtime.conversations.binding import bound
 from pilothouse.runtime.conversations.places import place_id
 from pilothouse.runtime.ports import Ports
 from pilothouse.runtime.settings import Settings
+from pilothouse.runtime.trust import StoredTrust, note_trust, stored_trust
 
 PREFIX = "session-"
 ANSWERED_WITHIN_S = 8.0
@@ -68,11 +70,24 @@ async def ask_engine(ports: Ports, address: Address, args: str, *, may_list: boo
                 return await _ask_points(answer, engine, place.session)
             wanted = may_list and _may_begin_token(ports.settings(), place.engine, args.strip("` "))
             if wanted and isinstance(engine, ListsSessions):
-                return Elsewhere(tuple(await engine.sessions(place.workspace)), answer.session, (), forks)
+                found = await _list(ports, engine, place.workspace)
+                return Elsewhere(found, answer.session, (), forks)
     except Exception as error:  # noqa: BLE001 - without an answer, our own sessions are listed
         ports.log("engine.sessions_failed", level="warning", engine=place.engine, error=error)
         return Elsewhere((), answer.session, (), forks, problem=f"{place.engine} did not answer: {error}")
     return answer
+
+
+async def _list(ports: Ports, engine: ListsSessions, workspace: str) -> tuple[FoundSession, ...]:
+    """The engine may start a program in the folder, so the trust in it is checked as before a turn."""
+    real, stored = await ports.read(lambda tx: _trust_in(tx, workspace))
+    trust = await note_trust(ports.settings(), stored, real)
+    return tuple(await engine.sessions(workspace, trusted=trust.holds))
+
+
+def _trust_in(tx: Tx, workspace: str) -> tuple[str, StoredTrust]:
+    real = os.path.realpath(workspace)
+    return real, stored_trust(tx, real)
 
 
 def _may_begin_token(settings: Settings, engine: EngineId, word: str) -> bool:
