@@ -15,7 +15,7 @@ from pilothouse.agent_tools.server import AgentToolServer
 from pilothouse.agent_tools.table import TOOLS
 from pilothouse.agent_tools.tool import ToolCall
 from pilothouse.core.errors import PilothouseError
-from pilothouse.core.ids import SessionId
+from pilothouse.core.ids import ConversationId, SessionId
 from pilothouse.engines.script.tool_call import call_tool
 from pilothouse.runtime.agent_calls.caller import CallKeys
 
@@ -79,23 +79,34 @@ class Stage:
 
 
 @asynccontextmanager
-async def live_tools(folder: Path, **settings: Any) -> AsyncIterator[tuple[Rig, Mapping[str, Any]]]:
-    """A gateway in which a turn of a session runs, and the MCP servers of that session: for engines beside it."""
-    servers: list[Mapping[str, Any]] = []
+async def live_places(
+    folder: Path, *places: str, **settings: Any
+) -> AsyncIterator[tuple[Rig, Mapping[str, Mapping[str, Any]]]]:
+    """A gateway in which a turn runs in each of these conversations, and the MCP servers of each session."""
+    servers: dict[str, Mapping[str, Any]] = {}
 
     async def play(strings: Strings) -> None:
         await strings.start()
-        servers.append(strings.brief.mcp_servers)
+        servers[strings.prompt.text] = strings.brief.mcp_servers
         await strings.interrupted.wait()
         await strings.end()
 
     folder.mkdir()
     async with open_rig(folder, PuppetEngine(play), tools=AgentToolServer(), **settings) as rig:
-        await rig.channel.say("go")
-        await rig.until_true(lambda: servers)
-        yield rig, servers[0]
-        await rig.channel.say("/stop")
-        await rig.until_ended()
+        for place in places:
+            await rig.channel.say(place, place)
+        await rig.until_true(lambda: len(servers) == len(places))
+        yield rig, servers
+        for place in places:
+            await rig.channel.say("/stop", place)
+            await rig.until_ended(conversation=ConversationId(f"memory:{place}"))
+
+
+@asynccontextmanager
+async def live_tools(folder: Path, **settings: Any) -> AsyncIterator[tuple[Rig, Mapping[str, Any]]]:
+    """The same in one conversation: for engines beside the gateway."""
+    async with live_places(folder, "main", **settings) as (rig, servers):
+        yield rig, servers["main"]
 
 
 async def call_over_http(strings: Strings, tool: str, **arguments: Any) -> tuple[bool, str]:

@@ -10,10 +10,11 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-from tests.mcp_client.rig import Rig
+from tests.mcp_client.rig import LONG_S, Rig
 from tests.mcp_client.stdio_server import result_of
 
-from pilothouse.core.mcp import McpImage, McpServer
+from pilothouse.core.call import OWN_SERVER
+from pilothouse.core.mcp import McpImage, McpServer, for_engines
 from pilothouse.mcp_client.connection import Waits
 from pilothouse.mcp_client.transport import COMPRESSED, TOO_LONG
 
@@ -117,6 +118,24 @@ async def test_tools_of_an_address_are_called_and_too_large_answers_are_errors(t
     assert large.is_error and TOO_LONG in large.text
     assert not again.is_error
     assert packed.is_error and COMPRESSED in packed.text
+
+
+async def test_our_own_server_has_a_connection_for_each_session(tmp_path: Path) -> None:
+    name = "mcp__pilothouse__look"
+    with open_site() as url:
+
+        def own(secret: str) -> dict[str, Any]:
+            headers = {"Authorization": f"Bearer {secret}"}
+            return {OWN_SERVER: for_engines(McpServer(url=url, headers=headers))}
+
+        async with Rig(tmp_path, {}).connections() as connections:
+            with connections.lease(str(tmp_path), trusted=False, own=own("one")) as first:
+                await first.settle(LONG_S)
+                with connections.lease(str(tmp_path), trusted=False, own=own("two")) as second:
+                    await second.settle(LONG_S)
+                    assert not (await second.call(name, {})).is_error
+                    assert not (await first.call(name, {})).is_error
+                    assert [one.state for one in first.statuses()] == ["ready"]
 
 
 async def test_a_login_that_is_wanted_a_refusal_and_a_dead_address_are_told_apart(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The connections of one process: opened by the first lease of a workspace, kept for a while after the last one.
 
-Implements `McpConnections` of `core/mcp.py`. A program is started for each workspace; an address is shared by all.
+Implements `McpConnections` of `core/mcp.py`. A program is started for each workspace; an address is shared by all. What
+came with a session is shared only by those to which the same was sent: our own server has a secret for each session.
 """
 
 from __future__ import annotations
@@ -93,7 +94,9 @@ class Connections:
 
     def _take(self, named: Named, workspace: str, trusted: bool) -> _Kept:
         key = (named.id, workspace if named.server.transport == "stdio" else "")
-        if named.source == CLIENT:  # two editors may send different servers under one name
+        if (
+            named.id == OWN_SERVER or named.source == CLIENT
+        ):  # each session may send another one under the same name
             key = (*key, repr(named.server))
         kept, env = self._kept.get(key), self._env
         isolation = env.isolation(workspace) if named.server.transport == "stdio" else OPEN

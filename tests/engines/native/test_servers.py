@@ -6,10 +6,12 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+import anyio
 import pytest
 from msgspec.structs import replace
+from tests.agent_tools.agent import live_places
 from tests.engines.native.conftest import MakeRig
-from tests.engines.native.model import Call, Reply
+from tests.engines.native.model import Call, Reply, Request
 from tests.engines.native.rig import Rig, ask, end_of
 from tests.mcp_client.rig import Rig as McpRig
 from tests.mcp_client.rig import program
@@ -87,6 +89,37 @@ async def test_a_server_that_cannot_be_used_is_told_once(make_rig: MakeRig) -> N
     (problem,) = told
     assert "shop" in problem
     assert "/no/such/program" in problem
+
+
+async def test_a_turn_keeps_its_open_question_while_another_one_uses_our_tools(make_rig: MakeRig) -> None:
+    asking = Call("mcp__pilothouse__ask_user_question", {"question": "Which colour?", "options": ["Red"]})
+    saying = Call("mcp__pilothouse__send_message", {"text": "Hello from the other one."})
+
+    def script(request: Request) -> Reply:
+        if request.results:
+            return Reply("Done.")
+        return Reply(calls=[saying if request.prompt == "Say" else asking])
+
+    rig = make_rig(script=script)
+    rig.host = replace(rig.host, open_mcp=McpRig(rig.workspace, {}).connections)
+    async with (
+        live_places(rig.folder / "gateway", "main", "other") as (gateway, servers),
+        rig.engine() as engine,
+    ):
+
+        async def turn(name: str, text: str) -> None:
+            async with engine.open(rig.brief(name, mcp_servers=servers[name])) as session:
+                assert end_of(await ask(session, text)).outcome == "completed"
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(turn, "main", "Ask")
+            question = await gateway.until_asked("Which colour?")
+            await turn("other", "Say")
+            assert (await gateway.channel.answer(question, "answer", options=("1",))).accepted
+        await gateway.until_said("Hello from the other one.")
+    told = {request.prompt: request.results[0] for request in rig.model.requests if request.results}
+    assert "Red" in told["Ask"]
+    assert "Delivered" in told["Say"]
 
 
 class Desk(NoLanes):
