@@ -5,10 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 import anyio
+import httpx2
 from tests.agent_tools.agent import Agent, Stage
-from tests.runtime.rig import only_alive, open_rig
+from tests.runtime.puppet import PuppetEngine, Strings, echo
+from tests.runtime.rig import MAIN, only_alive, open_rig
 
+from pilothouse.agent_tools.server import AgentToolServer
 from pilothouse.channels.memory import PERSON
+from pilothouse.core.message import inbox_key
+from pilothouse.runtime.facts import PARKED_QUESTION
+from pilothouse.testing.clock import FakeClock
 
 OPTIONS = ["Red", {"label": "Blue", "value": "#00f"}]
 
@@ -113,3 +119,90 @@ async def test_an_answer_after_a_restart_arrives_once_as_a_message(tmp_path: Pat
         await rig.until_idle()
         assert len(await rig.turns()) == 2
     assert "Result: Red" in turns[1].prompt.text
+
+
+async def test_an_answer_after_the_connection_broke_starts_the_next_turn(tmp_path: Path) -> None:
+    question = {"question": "Which colour?", "options": OPTIONS}
+    call = {"name": "ask_user_question", "arguments": question}
+    may_end = anyio.Event()
+
+    async def play(strings: Strings) -> None:
+        await strings.start()
+        own = strings.brief.mcp_servers["pilothouse"]
+        headers = {**own["headers"], "Accept": "application/json, text/event-stream"}
+        request = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
+        async with (
+            httpx2.AsyncClient(trust_env=False, headers=headers) as client,
+            client.stream("POST", own["url"], json=request),
+        ):
+            await rig.until_asked("Which colour?")
+        await may_end.wait()
+        await strings.end("The turn is over.")
+
+    async with open_rig(tmp_path, PuppetEngine(play, echo), tools=AgentToolServer()) as rig:
+        await rig.channel.say("go")
+        asked = await rig.until_asked("Which colour?")
+        await rig.until(lambda tx: tx.get_fact(PARKED_QUESTION.of(asked.id)))
+        assert (await rig.channel.answer(asked, "answer", options=("2",))).accepted
+        may_end.set()
+        turns = await rig.until_ended(2)
+        await rig.until_idle()
+        assert len(await rig.turns()) == 2
+    assert "Question: Which colour?\nResult: #00f" in turns[1].prompt.text
+
+
+async def test_a_question_that_is_asked_again_after_its_call_broke_is_answered_once(tmp_path: Path) -> None:
+    told: list[str] = []
+    again = anyio.Event()
+
+    async def ask(agent: Agent) -> None:
+        told.append(
+            await agent.call("ask_user_question", use_id="one", question="Which colour?", timeout=100)
+        )
+
+    async def scene(agent: Agent) -> None:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(ask, agent)
+            asked = await rig.until_asked("Which colour?")
+            tasks.cancel_scope.cancel()
+        await rig.until(lambda tx: tx.get_fact(PARKED_QUESTION.of(asked.id)))
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(ask, agent)
+            await rig.until(lambda tx: not tx.get_fact(PARKED_QUESTION.of(asked.id)))
+            again.set()
+
+    stage = Stage(scene)
+    async with open_rig(tmp_path, stage.engine) as rig:
+        stage.rig = rig
+        await rig.channel.say("go")
+        await again.wait()
+        asked = await rig.until_asked("Which colour?")
+        assert (await rig.channel.answer(asked, "answer", text="Red")).accepted
+        await rig.until_ended()
+        await rig.until_idle()
+        assert len(await rig.turns()) == 1
+    assert not stage.errors
+    assert told == ["Red"]
+
+
+async def test_the_expiry_of_a_question_whose_call_broke_tells_the_agent_nothing(tmp_path: Path) -> None:
+    async def scene(agent: Agent) -> None:
+        with anyio.CancelScope() as call:
+
+            async def stop() -> None:
+                await rig.until_asked("Which colour?")
+                call.cancel()
+
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(stop)
+                await agent.call("ask_user_question", question="Which colour?", timeout=100)
+        await clock.advance(101)
+        await rig.until_said("goes on without one: Which colour?")
+
+    clock, stage = FakeClock(), Stage(scene)
+    async with open_rig(tmp_path, stage.engine, clock=clock) as rig:
+        await stage.play(rig)
+        assert len(await rig.turns()) == 1
+        (asked,) = await rig.store.read(lambda tx: tx.asks.newest(states=("expired",)))
+        key = inbox_key(MAIN, f"answer:{asked.ask.id}")
+        assert await rig.store.read(lambda tx: tx.inbox.by_key(key)) is None

@@ -73,7 +73,8 @@ TRUST_JAIL = KeyFamily("trust-jail")
 ALLOWED_HOSTS = KeyFamily("hosts")
 """By folder, JSON `AllowedHosts`: hosts that people allowed for good to jailed programs there."""
 PARKED_QUESTION = KeyFamily("parked")
-"""By ask: set while the answer to an agent's question is not awaited by its call any more."""
+"""By ask: set while the answer to an agent's question is not awaited by its call any more. `parked`: the agent was told so;
+`left`: the call broke, or its time was up."""
 
 THREADS = KeyFamily("threads")
 """By conversation: `own` or `shared`, the sessions of its threads where somebody chose them for this place."""

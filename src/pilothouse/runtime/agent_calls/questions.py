@@ -2,7 +2,7 @@
 
 The call waits while the question is open, at most until its timeout. A call that would wait longer than an engine's turn
 should is *parked*: it returns, the question stays open, and the answer starts the next turn as a message of the person
-who gave it. So does an answer whose turn has ended in the meantime, as after a restart.
+who gave it. So does an answer whose turn has ended in the meantime, as after a restart, and one whose call broke.
 """
 
 from __future__ import annotations
@@ -10,10 +10,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 
+import anyio
 import msgspec
 from msgspec import Struct
 
 from pilothouse.core.ask import Ask, AskRow, Decision, Option
+from pilothouse.core.errors import StoreError
 from pilothouse.core.ids import AskId, IdMaker, MessageId, TurnId
 from pilothouse.core.message import Author, InboundMessage, inbox_key
 from pilothouse.core.people import QUESTION, Authority
@@ -33,6 +35,9 @@ LONGEST_S = 7 * 86_400.0
 MOST_CHARS = 4000
 BEFORE_HANG_S = 60.0
 """A call returns so long before its turn would count as hung."""
+LEAVE_WITHIN_S = 5.0
+IS_PARKED, IS_LEFT = "parked", "left"
+"""Values of `PARKED_QUESTION`."""
 PARKED = (
     "Parked: the question stays open, and nobody has answered yet. Finish your turn; "
     "the answer will come as a message."
@@ -62,11 +67,15 @@ async def ask_question(
     ports.signals.poke(OUTBOX, ASKS)
     settings = ports.settings()
     wait_s = min(timeout_s, settings.question_park_s, max(1.0, settings.hang_after_s - BEFORE_HANG_S))
-    row = await wait_settled(ports, id, wait_s)
-    is_parked = row.state == "open" and wait_s < timeout_s
-    if is_parked:
-        row = await ports.store.write(lambda tx: _park(tx, id))
-    return _told(row, choices, timeout_s, is_parked=is_parked)
+    try:
+        row = await wait_settled(ports, id, wait_s)
+        is_parked = row.state == "open" and wait_s < timeout_s
+        if is_parked:
+            row = await ports.store.write(lambda tx: _park(tx, id))
+        return _told(row, choices, timeout_s, is_parked=is_parked)
+    except BaseException:
+        await _leave(ports, id)
+        raise
 
 
 def _raise(
@@ -82,6 +91,7 @@ def _raise(
     """Store the question, unless a repeated call has stored it already."""
     check_live(tx, caller)
     if tx.asks.get(id) is not None:
+        tx.set_fact(PARKED_QUESTION.of(id), "")  # it is awaited again
         return
     at, turn = ports.clock.now(), caller.turn
     ask = Ask(
@@ -127,8 +137,26 @@ def _park(tx: Tx, id: AskId) -> AskRow:
     row = tx.asks.get(id)
     assert row is not None, "it was read before"
     if row.state == "open":
-        tx.set_fact(PARKED_QUESTION.of(id), "parked")
+        tx.set_fact(PARKED_QUESTION.of(id), IS_PARKED)
     return row
+
+
+async def _leave(ports: Ports, id: AskId) -> None:
+    """Note that the call ended without an answer: it was cancelled, or nobody answered in time."""
+
+    def unit(tx: Tx) -> None:
+        row = tx.asks.get(id)
+        if row is None or row.state not in ("open", "answered"):
+            return
+        tx.set_fact(PARKED_QUESTION.of(id), IS_LEFT)
+        if row.decision is not None:  # answered just now, and the call cannot return it any more
+            settle_question(tx, ports.ids, row, row.decision, ports.clock.now())
+
+    with anyio.move_on_after(LEAVE_WITHIN_S, shield=True):
+        try:
+            await ports.store.write(unit)
+        except StoreError as error:
+            ports.log("questions.not_left", level="warning", ask=id, error=str(error))
 
 
 def _told(row: AskRow, choices: Sequence[Choice], timeout_s: float, *, is_parked: bool) -> str:
@@ -150,8 +178,13 @@ def settle_question(tx: Tx, ids: IdMaker, row: AskRow, decision: Decision, at: f
     """Pass an answer on as a message, unless the call still waits for it."""
     turn = tx.turns.get(TurnId(str(row.ask.payload.get("turn"))))
     conversation = tx.conversations.get(row.conversation_id)
-    parked = bool(tx.get_fact(PARKED_QUESTION.of(row.ask.id)))
-    if turn is None or conversation is None or (turn.status in LIVE and not parked):
+    if turn is None or conversation is None:
+        return
+    mark = tx.get_fact(PARKED_QUESTION.of(row.ask.id))
+    parked = mark == IS_PARKED
+    if turn.status in LIVE and not (
+        mark if decision.by else parked
+    ):  # an agent that was left has had its error
         return
     tx.set_fact(PARKED_QUESTION.of(row.ask.id), "")
     choices = msgspec.convert(row.ask.payload.get("options"), list[Choice])
