@@ -119,6 +119,37 @@ async def answer(scene: Scene) -> str:
     return "On page <7>."
 
 
+async def test_an_agent_that_was_asked_manages_only_the_tasks_of_its_own_folder(tmp_path: Path) -> None:
+    house, told = House(), list[str]()
+    ask = ask_once()
+
+    async def shop(scene: Scene) -> str:
+        if "SYSTEM RESPONSE" not in scene.text:
+            await scene.call("schedule_task", prompt="Open the shop", recurrence="@daily")
+        return await ask(scene)
+
+    async def docs(scene: Scene) -> str:
+        told.append(await scene.call("schedule_task", prompt="Read the manual", recurrence="@daily"))
+        theirs = await rig.store.read(lambda tx: [one.id for one in tx.schedules.of(MAIN)])
+        told.append(await scene.call("list_tasks"))
+        told.extend([await scene.call("update_task", taskId=id, prompt="Read it twice") for id in theirs])
+        return "On page <7>."
+
+    house.acts = {"shop": shop, "docs": docs}
+    async with open_house(tmp_path, house) as rig:
+        await rig.store.write(lambda tx: keep_wishes(tx, MAIN, Wishes(approval_mode="minimal")))
+        await rig.channel.say("go")
+        await rig.until_said("heard: ")
+        await house.settled()
+        found = await rig.store.read(lambda tx: tx.schedules.of(MAIN))
+    assert "Read the manual" in told[1] and "Open the shop" not in told[1]
+    assert [text.split()[0] for text in told[2:]] == ["refused:", "Changed"]
+    assert [(one.prompt, Path(one.workspace).name, one.mode) for one in found] == [
+        ("Open the shop", "shop", "minimal"),
+        ("Read it twice", "docs", "minimal"),
+    ]
+
+
 async def test_the_answer_comes_back_to_the_session_that_asked(tmp_path: Path) -> None:
     house = House()
     house.acts = {"shop": ask_once(), "docs": answer}

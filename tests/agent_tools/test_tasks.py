@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from tests.agent_tools.agent import Agent, Stage
-from tests.runtime.rig import open_rig
+from tests.runtime.rig import MAIN, open_rig
 
 from pilothouse.core.ask import Ask
 from pilothouse.core.call import Call
-from pilothouse.core.ids import AskId
+from pilothouse.core.ids import AskId, ScheduleId
 from pilothouse.core.policy import Site, parse_rule
+from pilothouse.core.schedule import task_place
 from pilothouse.runtime.commands.watch import addresses_watching
+from pilothouse.testing.clock import FakeClock
 from pilothouse.testing.policy import FixedPolicy
 
 
@@ -70,6 +73,39 @@ async def test_an_agent_watches_a_pull_request_for_its_own_conversation(tmp_path
     assert told[2].startswith("refused: 'seven' is not a pull request.")
     assert told[3] == "ann/shop#8 is no longer watched here."
     assert audited == ["watch.began", "watch.began", "watch.ended"]
+
+
+async def test_the_run_of_a_task_manages_the_tasks_of_its_chat(tmp_path: Path) -> None:
+    told: dict[str, str] = {}
+    pull = "ann/shop#7"
+
+    async def chat(agent: Agent) -> None:
+        told["added"] = await agent.call("schedule_task", prompt="Look until it is merged", every="1h")
+
+    async def run(agent: Agent) -> None:
+        (id,) = re.findall(r'source="(task-\w+)"', stage.engine.turns[-1].prompt.text)
+        told["listed"] = await agent.call("list_tasks")
+        told["again"] = await agent.call("schedule_task", prompt="Look tomorrow", recurrence="@daily")
+        told["watched"] = await agent.call("watch_pull_request", pullRequest=pull)
+        told["cancelled"] = await agent.call("cancel_task", taskId=id)
+
+    clock, stage = FakeClock(), Stage(chat, run)
+    async with open_rig(tmp_path, stage.engine, clock=clock) as rig:
+        await stage.play(rig)
+        id = told["added"].split()[1].rstrip(".")
+        await clock.advance(3600)
+        await rig.until_ended(conversation=task_place(MAIN, ScheduleId(id)))
+        assert not stage.errors
+        await rig.channel.say("/tasks")
+        shown = await rig.until_said("Look tomorrow")
+        await rig.channel.say("/watch")
+        await rig.until_said(f"{pull}\n")
+        (left,) = await rig.store.read(lambda tx: tx.schedules.of())
+        await rig.until(lambda tx: [one.state for one in tx.schedules.runs(ScheduleId(id))] == ["ran"])
+    assert id in told["listed"]
+    assert told["cancelled"].startswith(f"Removed {id}")
+    assert "until it is merged" not in shown
+    assert (left.conversation_id, left.workspace) == (MAIN, str(tmp_path))
 
 
 async def test_own_tools_are_allowed_except_those_that_start_turns_later() -> None:

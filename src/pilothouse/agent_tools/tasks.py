@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Annotated
 
 from msgspec import UNSET, Meta, UnsetType
@@ -72,9 +71,8 @@ class WatchPullRequest(Arguments, frozen=True, kw_only=True):
 
 async def _schedule(call: ToolCall, given: ScheduleTask) -> str:
     caller = await call.caller()
-    make = partial(
-        NewSchedule,
-        conversation_id=caller.conversation.id,
+    wish = NewSchedule(
+        conversation_id=caller.place,
         prompt=given.prompt,
         cron=given.recurrence,
         every=given.every,
@@ -84,7 +82,7 @@ async def _schedule(call: ToolCall, given: ScheduleTask) -> str:
         missed=given.missed,
         overlap=given.overlap,
     )
-    return await add_task(call.ports, caller, lambda by: make(by=by), given.script)
+    return await add_task(call.ports, caller, wish)
 
 
 async def _update(call: ToolCall, given: UpdateTask) -> str:
@@ -116,7 +114,7 @@ async def _watch(call: ToolCall, given: WatchPullRequest) -> str:
 
     def unit(tx: Tx) -> str:
         check_live(tx, caller)
-        place, by = caller.conversation.id, f"engine:{caller.turn.engine}"
+        place, by = caller.place, f"engine:{caller.turn.engine}"
         told = set_watch(tx, place, given.pull_request, ends=given.stop)
         what = "watch.ended" if given.stop else "watch.began"
         record(tx, call.ports.clock.now(), by, what, pull=given.pull_request, conversation=place)

@@ -17,7 +17,8 @@ from msgspec import Struct, field
 
 from pilothouse.core.conversation import Conversation, Session
 from pilothouse.core.errors import PilothouseError
-from pilothouse.core.ids import SessionId, TurnId
+from pilothouse.core.ids import ConversationId, SessionId, TurnId
+from pilothouse.core.schedule import split_task_place
 from pilothouse.core.store import Tx
 from pilothouse.core.turn import Turn
 from pilothouse.runtime.outbox import TOOL_KEYS
@@ -42,6 +43,11 @@ class Caller(Struct, frozen=True):
     session: Session
     conversation: Conversation
     key: str = ""
+
+    @property
+    def place(self) -> ConversationId:
+        """The conversation of people: in the run of a task, and for an agent that was asked, the one where that began."""
+        return split_task_place(self.conversation.id)[0]
 
 
 class _Attempt(Struct):

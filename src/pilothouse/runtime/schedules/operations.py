@@ -9,7 +9,7 @@ A script is judged before the transaction (`script.py`), and `ScriptRuling` brin
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from pilothouse.core.errors import ConfigError
 from pilothouse.core.ids import ConversationId, IdMaker, ScheduleId, UserId
 from pilothouse.core.message import clean_text
+from pilothouse.core.policy import ApprovalMode
 from pilothouse.core.schedule import DAY_S, At, Every, Missed, Overlap, Run, Schedule
 from pilothouse.core.store import Tx
 from pilothouse.core.text import first_line
@@ -55,6 +56,10 @@ class NewSchedule(Struct, frozen=True, kw_only=True):
     own_session: bool = True
     by: UserId = UserId("")
     """The person for whom it is made: its runs are skipped while they have no access."""
+    workspace: str = ""
+    """Empty for that of its conversation."""
+    mode: ApprovalMode | None = None
+    """It never gets a wider approval mode than this; None for that of its conversation."""
 
 
 class ScheduleChange(Struct, frozen=True, kw_only=True):
@@ -116,9 +121,9 @@ def add_schedule(
         max_age_s=wish.max_age_s,
         own_session=wish.own_session,
         zone=zone,
-        workspace=workspace_of(tx, wish.conversation_id, settings.default_workspace),
+        workspace=wish.workspace or workspace_of(tx, wish.conversation_id, settings.default_workspace),
         by=wish.by,
-        mode=wishes_of(tx, wish.conversation_id).approval_mode,
+        mode=wish.mode or wishes_of(tx, wish.conversation_id).approval_mode,
         created_at=at,
         script=script,
         approved=hash_script(script) if script and ruling.outcome == "allow" else "",
@@ -132,8 +137,16 @@ def add_schedule(
 
 def list_schedules(tx: Tx, place: ConversationId | None = None, *, over: bool = False) -> list[Schedule]:
     """List schedules, the next to run first. Those without a further run are left out unless `over`."""
-    found = [one for one in tx.schedules.of(place) if over or one.next_at is not None or one.paused]
-    return sorted(found, key=lambda one: (one.paused, one.next_at or 0.0))
+    return in_order(one for one in tx.schedules.of(place) if over or is_alive(one))
+
+
+def is_alive(schedule: Schedule) -> bool:
+    """True if it has a further run, or may get one by being resumed."""
+    return schedule.next_at is not None or schedule.paused
+
+
+def in_order(schedules: Iterable[Schedule]) -> list[Schedule]:
+    return sorted(schedules, key=lambda one: (one.paused, one.next_at or 0.0))
 
 
 def cancel_schedule(tx: Tx, id: str, at: float, *, place: ConversationId | None = None, by: str = "") -> Done:
@@ -242,8 +255,11 @@ def log_of(
 
 def find_schedule(tx: Tx, id: str, place: ConversationId | None = None) -> Schedule:
     """Find a schedule by its id, or by an unambiguous end or beginning of it. Raises `ConfigError`."""
+    return find_among(tx.schedules.of(place), id)
+
+
+def find_among(known: Sequence[Schedule], id: str) -> Schedule:
     said = id.strip().lower()
-    known = tx.schedules.of(place)
     exact = [one for one in known if one.id == said]
     found = exact or [one for one in known if said and (one.id.startswith(said) or one.id.endswith(said))]
     if len(found) == 1:

@@ -90,7 +90,7 @@ def _why_none(tx: Tx, settings: Settings, schedule: Schedule) -> str:
     """Return why the schedule may not run at all; empty if it may."""
     if tx.conversations.get(schedule.conversation_id) is None:
         return "its conversation is not stored"
-    folder = _workspace(tx, settings, schedule)
+    folder = folder_of(tx, settings, schedule)
     if schedule.by and not may(tx, settings.people, schedule.by, "desk.accept", folder):
         return f"{name_of(tx, schedule.by)}, who made it, no longer has access"
     if schedule.script and hash_script(schedule.script) != schedule.approved:
@@ -158,7 +158,7 @@ def _place(tx: Tx, settings: Settings, schedule: Schedule, now: float) -> Conver
     if not schedule.own_session:
         return origin
     id = task_place(origin.id, schedule.id)
-    folder = _workspace(tx, settings, schedule)
+    folder = folder_of(tx, settings, schedule)
     keep_wishes(tx, id, Wishes(approval_mode=mode_of(tx, settings, folder, schedule.mode)))
     known = tx.conversations.ensure(Conversation(id, origin.address, now))
     place = replace(known, address=origin.address, private=origin.private, workspace=folder, busy="queue")
@@ -172,20 +172,20 @@ def _new_session(
 ) -> SessionId:
     origin = tx.conversations.get(schedule.conversation_id) or place
     chosen = bound(tx, origin)
-    engine, folder = chosen.engine or settings.default_engine, _workspace(tx, settings, schedule)
+    engine, folder = chosen.engine or settings.default_engine, folder_of(tx, settings, schedule)
     session = Session(SessionId(ids("session")), place.id, engine, folder, now, now, model=chosen.model)
     tx.sessions.add(session)
     return session.id
 
 
-def _workspace(tx: Tx, settings: Settings, schedule: Schedule) -> str:
+def folder_of(tx: Tx, settings: Settings, schedule: Schedule) -> str:
     """Return the schedule's folder. One from before folders were kept works where its conversation does."""
     return schedule.workspace or workspace_of(tx, schedule.conversation_id, settings.default_workspace)
 
 
 def workspace_for(tx: Tx, settings: Settings, id: ScheduleId) -> tuple[Schedule, str] | None:
     schedule = tx.schedules.get(id)
-    return None if schedule is None else (schedule, _workspace(tx, settings, schedule))
+    return None if schedule is None else (schedule, folder_of(tx, settings, schedule))
 
 
 def _tell_missed(tx: Tx, ids: IdMaker, schedule: Schedule, slots: Sequence[PlannedSlot], now: float) -> None:
@@ -302,7 +302,7 @@ def _ask_to_pause(tx: Tx, ids: IdMaker, settings: Settings, schedule: Schedule, 
         expires_at=now + settings.ask_timeout_s,
     )
     requesters = (schedule.by,) if schedule.by else ()
-    authority = Authority(ORDINARY, requesters, _workspace(tx, settings, schedule))
+    authority = Authority(ORDINARY, requesters, folder_of(tx, settings, schedule))
     raise_ask(tx, ids, ask, topic=PAUSE, authority=authority, places=(schedule.conversation_id,), at=now)
 
 
