@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from subprocess import DEVNULL, PIPE
 
 import anyio
+from anyio.abc import ByteReceiveStream
 
 from pilothouse.lanes.lane import LaneError
 from pilothouse.processes.git import git_problem, safe_git
@@ -144,16 +145,31 @@ async def run(
     name = " ".join(argv[:2])
     try:
         with anyio.fail_after(within_s):
-            done = await anyio.run_process(
-                argv, stdin=DEVNULL, stdout=PIPE, stderr=PIPE, check=False, cwd=cwd, env=env or os.environ
-            )
+            code, printed, complaint = await _output(argv, cwd, env or os.environ)
     except FileNotFoundError:
         raise LaneError(f"{argv[0]} was not found. Install it: a lane needs git and tmux.") from None
     except TimeoutError:  # an `OSError` too
         raise LaneError(f"`{name}` did not end within {within_s:g} s.") from None
     except OSError as error:
         raise LaneError(f"`{name}` could not be started: {error}") from error
-    if done.returncode:
-        words = done.stderr.decode(errors="replace").strip()[-WORDS:] or f"exit code {done.returncode}"
+    if code:
+        words = complaint.decode(errors="replace").strip()[-WORDS:] or f"exit code {code}"
         raise LaneError(f"`{name}` failed: {words}")
-    return done.stdout.decode(errors="replace")
+    return printed.decode(errors="replace")
+
+
+async def _output(argv: Sequence[str], cwd: str | None, env: Mapping[str, str]) -> tuple[int, bytes, bytes]:
+    """Return the exit code, and what was printed. `anyio.run_process` loses the pipes of a start that is cancelled."""
+    with anyio.CancelScope(shield=True):
+        process = await anyio.open_process(argv, stdin=DEVNULL, stdout=PIPE, stderr=PIPE, cwd=cwd, env=env)
+    printed, complaint = bytearray(), bytearray()
+    async with process, anyio.create_task_group() as tasks:
+        assert process.stdout and process.stderr
+        tasks.start_soon(_read, process.stdout, printed)
+        tasks.start_soon(_read, process.stderr, complaint)
+    return await process.wait(), bytes(printed), bytes(complaint)
+
+
+async def _read(stream: ByteReceiveStream, into: bytearray) -> None:
+    async for portion in stream:
+        into += portion
