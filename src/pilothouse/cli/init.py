@@ -43,6 +43,7 @@ NO_AGENT = "No coding agent works here yet, so the demo answers. To get one:"
 NOT_LOGGED_IN = "Your coding agent is not logged in yet:"
 MORE_AGENTS = "  … and {count} more: pilothouse engines"
 MOST_AGENTS = 3
+NEEDS_NO_PROGRAM = "  {title} needs an API key only, and asks for it: pilothouse chat --engine {id}"
 NOT_WORKING = "The engine that you chose does not work here yet:"
 APPROVALS = "When you leave the terminal, approvals come to your private chat with the bot (`route` in config.toml changes that)."
 NONE = "none"
@@ -181,6 +182,7 @@ def _missing_agent() -> str:
         return "\n".join([NOT_LOGGED_IN, *(f"  {row.title}: {state_line(row)}" for row in there)])
     lines = [f"  {row.title}: {state_line(row)}" for row in rows[:MOST_AGENTS]]
     lines += [MORE_AGENTS.format(count=len(rows) - MOST_AGENTS)] if len(rows) > MOST_AGENTS else []
+    lines += [NEEDS_NO_PROGRAM.format(title=row.title, id=row.id) for row in rows if row.status.asks]
     return "\n".join([NO_AGENT if wanted == AUTO else NOT_WORKING, *lines])
 
 

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import threading
+import tomllib
 from pathlib import Path
 
 import anyio
@@ -116,6 +117,18 @@ def test_without_a_key_a_chat_that_cannot_ask_says_what_is_missing(tmp_path: Pat
     done = Home(tmp_path, "").pilothouse("chat", "Hello")
     assert done.returncode != 0
     assert "native agent has no key" in done.stdout + done.stderr
+
+
+def test_init_leads_somebody_without_any_agent_to_this_one(tmp_path: Path) -> None:
+    home = Home(tmp_path, "")
+    (tmp_path / "config.toml").unlink()
+    words = ("init", "--yes", "--no-telegram", "--no-discord", "--workspace", str(home.work))
+    done = run("pilothouse", *words, env={**home.environ, "PATH": str(home.work)}, cwd=home.work)
+    assert (
+        "Native agent needs an API key only, and asks for it: pilothouse chat --engine native" in done.stdout
+    )
+    demo = tomllib.loads((SRC / "pilothouse/engines/script/demo.toml").read_text())
+    assert all("`/engine native`" in str(turn) for turn in demo["turn"])
 
 
 @pytest.mark.parametrize("words", [["trace", "x", "--calls"]])
