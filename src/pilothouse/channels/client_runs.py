@@ -25,6 +25,7 @@ from pilothouse.core.errors import PilothouseError, StoreUnavailable
 from pilothouse.core.ids import AskId, ChannelId, MessageId
 from pilothouse.core.message import Attachment, Author, InboundMessage, MessageDeleted
 from pilothouse.core.queue import QueueRow
+from pilothouse.core.turn import LIVE
 
 T = TypeVar("T")
 
@@ -119,15 +120,19 @@ class ClientRuns(Generic[T]):
         self.own.discard(run_id)
 
     async def stop(self, feed: SessionFeed[T], run_id: str) -> None:
-        """Withdraw the message while it waits, or stop its turn. Its end comes as for any run."""
+        """Withdraw the message while it waits, or stop its turn, also one that is held. Its end comes as for any run."""
         waiting = self.waiting.get(run_id)
         if waiting is not None:
             await self._desk.deleted(MessageDeleted(feed.address, self._author, waiting.native_id))
-        live = await feed.query("live_turn", conversation=feed.conversation)
-        facts = await feed.query("turn", id=live.id) if live is not None else None
-        if facts is not None and facts.run_id == run_id:
-            now = self._host.clock.now()
-            await self._desk.command(feed.address, self._author, "/stop", self._new_id(), sent_at=now)
+        turns = await feed.query("turns", conversation=feed.conversation)
+        unended = [turn for turn in turns if turn.ended_at is None]
+        for turn in [
+            turn for turn in unended if turn.status in LIVE
+        ] or unended:  # those that /stop would stop
+            facts = await feed.query("turn", id=turn.id)
+            if facts is not None and facts.run_id == run_id:
+                now = self._host.clock.now()
+                await self._desk.command(feed.address, self._author, "/stop", self._new_id(), sent_at=now)
 
     async def watch(self) -> None:
         """End the runs whose message never became a turn."""

@@ -14,7 +14,7 @@ RULES = {
     "R06": "a denial without a reason ends the run, one with a reason lets it go on",
     "R07": "a question with options is a pick, one without is a prompt",
     "R08": "a second run in a busy session is refused with -32001",
-    "R09": "cancel works while a tool runs and while each dialog is open; the next run works",
+    "R09": "cancel works while a tool runs, while each dialog is open, and while the budget holds the run; the next run works",
     "R10": "history replays the same numbers, and keeps the tail",
     "R11": "two clients on one session see the same events, and the first answer closes the other's dialog",
     "R12": "a client that reconnects after kill -9 sees each event once",

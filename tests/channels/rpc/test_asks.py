@@ -86,6 +86,24 @@ def test_an_ask_of_pilothouse_that_is_answered_elsewhere_is_closed(
         assert closed == [asked["id"]]
 
 
+@rule("R09")
+def test_a_run_that_is_held_for_the_budget_can_be_cancelled(tmp_path: Path) -> None:
+    write_home(tmp_path, COSTLY, gateway=BUDGET)
+    with Client(tmp_path) as client:
+        client.initialize()
+        first = client.start("a")
+        client.end_of(first["run_id"])
+        held = client.start("b", session_id=first["session_id"])
+        asked = client.until(lambda frame: frame.get("method") == CONFIRM)
+        client.call("run.cancel", run_id=held["run_id"])
+        assert client.end_of(held["run_id"]) == "cancelled"
+        if not any(frame.get("method") == CANCEL for frame in client.frames):
+            client.until(lambda frame: frame.get("method") == CANCEL)
+        closed = [frame["params"]["id"] for frame in client.frames if frame.get("method") == CANCEL]
+        assert closed == [asked["id"]]
+        assert client.start("/status", session_id=first["session_id"])
+
+
 @rule("R30")
 @pytest.mark.anyio
 async def test_a_secret_is_asked_for_as_one_and_other_texts_are_not() -> None:
