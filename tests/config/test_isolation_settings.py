@@ -6,11 +6,14 @@ from pathlib import Path
 
 import pytest
 from tests.config.homes import Home
+from tests.lanes.repository import make_repository
 
 from pilothouse.bootstrap.agent_processes import container_instructions
 from pilothouse.config import ConfigHolder, InvalidConfig, isolation_in, read_preferences
 from pilothouse.core.isolation import Isolation, Limits
+from pilothouse.core.lane import NewLane
 from pilothouse.isolation.limits import bounds_of
+from pilothouse.lanes.operations import Lanes
 
 
 def test_a_workspace_has_its_own_settings_before_the_general_ones_and_lists_add_up(home: Home) -> None:
@@ -37,6 +40,63 @@ def test_a_workspace_has_its_own_settings_before_the_general_ones_and_lists_add_
     assert here.allow_read[1:] == ("/srv/data",)
     elsewhere = isolation_in(loaded, home.folder)
     assert (elsewhere.kind, elsewhere.network) == ("jail", "open")
+
+
+def test_a_section_holds_in_its_folder_and_below_it_and_an_inner_one_comes_before_it(home: Home) -> None:
+    inner = home.folder / "shop" / "inner"
+    (inner / "deep").mkdir(parents=True)
+    (home.folder / "shopping").mkdir()
+    (home.folder / "link").symlink_to(inner.parent)
+    loaded = home.load(
+        f"""
+        [workspaces.inner]
+        path = "{inner}"
+        network = "model"
+        allow_read = ["/srv/inner"]
+        [workspaces.shop]
+        path = "{home.folder / "link"}"
+        isolation = "jail"
+        network = "none"
+        allow_read = ["/srv/shop"]
+        limits = {{ processes = 64 }}
+        """
+    )
+    for place in (home.folder / "shop", home.folder / "shop" / "new"):
+        here = isolation_in(loaded, place)
+        assert (here.kind, here.network, here.limits.processes) == ("jail", "none", 64)
+    for place in (inner, inner / "deep"):
+        here = isolation_in(loaded, place)
+        assert (here.kind, here.network, here.limits.processes) == ("jail", "model", 64)
+        assert here.allow_read == ("/srv/shop", "/srv/inner")
+    for place in (home.folder, home.folder / "shopping"):
+        assert isolation_in(loaded, place).kind == "auto"
+
+
+@pytest.mark.anyio
+async def test_the_worktree_of_a_lane_has_the_sections_of_the_folder_that_it_was_created_from(
+    home: Home,
+) -> None:
+    repository = make_repository(home.folder / "shop")
+    (repository / "sub").mkdir()
+    settings = f"""
+        [workspaces.shop]
+        path = "{repository / "sub"}"
+        isolation = "jail"
+        network = "none"
+        """
+    loaded = home.load(settings)
+    lanes = Lanes(loaded.paths.data_dir)
+    first = await lanes.add(NewLane(task="first", folder=str(repository / "sub"), backend="chat"))
+    second = await lanes.add(NewLane(task="second", folder=first.worktree, backend="chat"))
+    other = await lanes.add(NewLane(task="other", folder=str(repository), backend="chat"))
+    await lanes.close(first.id, force=True, keep_worktree=True)
+    for place in (second.worktree, f"{second.worktree}/below"):
+        here = isolation_in(loaded, place)
+        assert (here.kind, here.network) == ("jail", "none")
+    assert isolation_in(loaded, other.worktree).kind == "auto"
+    own = f"{settings}[workspaces.lane]\npath = '{second.worktree}'\nnetwork = 'model'\n"
+    here = isolation_in(home.load(own), second.worktree)
+    assert (here.kind, here.network) == ("jail", "model")
 
 
 def test_without_settings_jails_are_automatic(home: Home) -> None:

@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from pilothouse.config.decode import Reader
 from pilothouse.config.layers import Loaded
-from pilothouse.config.model import McpSection
+from pilothouse.config.model import McpSection, WorkspaceSection
 from pilothouse.config.problems import InvalidConfig, Problem, nearest, show
 from pilothouse.config.sections import read_servers
 from pilothouse.config.sources import WORKSPACE_FILE, Leaf, flatten, read_toml
@@ -37,6 +37,7 @@ from pilothouse.core.isolation import (
 )
 from pilothouse.core.mcp import McpServer
 from pilothouse.core.policy import MODES, ApprovalMode, Rule, parse_rule
+from pilothouse.lanes.lane import lanes_in
 
 MAX_BYTES = 64_000
 NARROWING = ("rules", "approval_mode", "isolation", "network", "limits")
@@ -297,18 +298,18 @@ def _read(folder: Path, *state: int) -> Narrowing:
 
 
 def isolation_in(loaded: Loaded, folder: str | Path) -> Isolation:
-    """Return how far the agents of a folder are shut in: its section before the general one, and its own file may tighten."""
+    """Return how far the agents of a folder are shut in: the innermost section around it that says so, before the general one;
+    and its own file may tighten."""
     place, general = os.path.realpath(folder), loaded.config.isolation
-    rows = loaded.config.workspaces.values()
-    sections = [row for row in rows if os.path.realpath(os.path.expanduser(row.path)) == place]
+    sections = _sections_around(loaded, place)
     kinds = [row.isolation for row in sections if row.isolation]
     networks = [row.network for row in sections if row.network]
     everything = (general, *sections)
     chosen = Isolation(
-        kinds[0] if kinds else general.kind,
+        kinds[-1] if kinds else general.kind,
         tuple(os.path.expanduser(path) for row in everything for path in row.allow_read),
         tuple(os.path.expanduser(path) for row in everything for path in row.allow_write),
-        networks[0] if networks else general.network,
+        networks[-1] if networks else general.network,
         tuple(host for row in everything for host in row.allow_hosts),
         general.when_missing,
         limits=reduce(overlaid, (row.limits for row in everything)),
@@ -317,6 +318,17 @@ def isolation_in(loaded: Loaded, folder: str | Path) -> Isolation:
     own = narrowing_of(Path(place))
     found = tightened(chosen, own.isolation, own.network, own.limits)
     return _with_paths(loaded, found) if found.kind == "container" else found
+
+
+def _sections_around(loaded: Loaded, place: str) -> list[WorkspaceSection]:
+    """Return the sections of a folder and of those above it, the innermost last. The worktree of a lane has those of the folder
+    that the lane was created from."""
+    origin = Path(lanes_in(loaded.paths.data_dir).origin(place))
+    rows = [
+        (os.path.realpath(os.path.expanduser(row.path)), row) for row in loaded.config.workspaces.values()
+    ]
+    around = [(path, row) for path, row in rows if path == place or origin.is_relative_to(path)]
+    return [row for _, row in sorted(around, key=lambda pair: (pair[0] == place, len(pair[0])))]
 
 
 def _with_paths(loaded: Loaded, isolation: Isolation) -> Isolation:

@@ -29,6 +29,8 @@ class Lane(Struct, frozen=True, kw_only=True):
     repository: str
     worktree: str
     branch: str
+    folder: str = ""
+    """The folder that it was created from, as it really is: the worktree is isolated as that one. Empty in files of old versions."""
     session: str
     """The name of its tmux session; empty if it is a conversation."""
     created_at: float

@@ -13,7 +13,7 @@ import msgspec
 
 from pilothouse.core.lane import Lane, LaneError, LaneState
 
-__all__ = ["Lane", "LaneError", "LaneFolder", "LaneState", "new_lane_id", "slug_of"]
+__all__ = ["Lane", "LaneError", "LaneFolder", "LaneState", "lanes_in", "new_lane_id", "slug_of"]
 
 _SLUG = re.compile(r"[^a-z0-9]+")
 SLUG_CHARACTERS = 40
@@ -25,6 +25,11 @@ def new_lane_id() -> str:
 
 def slug_of(task: str) -> str:
     return _SLUG.sub("-", task.lower()).strip("-")[:SLUG_CHARACTERS].strip("-") or "lane"
+
+
+def lanes_in(home: Path) -> LaneFolder:
+    """Return the lanes of a data folder."""
+    return LaneFolder(home / "lanes")
 
 
 class LaneFolder:
@@ -47,6 +52,13 @@ class LaneFolder:
             return found[0]
         known = ", ".join(lane.id for lane in lanes) or "none"
         raise LaneError(f"There is no lane {id!r}. Lanes: {known}.")
+
+    def origin(self, place: str) -> str:
+        """Return the folder that the lane of this real path was created from; the path itself outside of lanes."""
+        for lane in self._read():
+            if Path(place).is_relative_to(os.path.realpath(lane.worktree)):
+                return lane.folder or lane.repository
+        return place
 
     def save(self, lane: Lane) -> Lane:
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -5,6 +5,7 @@ A lane is written down before anything is made, so that a crash leaves a lane th
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
@@ -14,7 +15,7 @@ import anyio
 from msgspec.structs import replace
 
 from pilothouse.core.lane import Lane, LaneError, LaneState, NewLane
-from pilothouse.lanes.lane import LaneFolder, new_lane_id, slug_of
+from pilothouse.lanes.lane import lanes_in, new_lane_id, slug_of
 from pilothouse.lanes.programs import (
     add_worktree,
     check_tmux,
@@ -73,7 +74,7 @@ class Lanes:
     ) -> None:
         """`home` is the data folder."""
         self._worktrees = worktrees_in(home)
-        self._kept = LaneFolder(home / "lanes")
+        self._kept = lanes_in(home)
         self._now, self._new_id = now, new_id
         self._is_busy, self._leave = is_busy, leave
 
@@ -187,6 +188,7 @@ class Lanes:
             repository=repository,
             worktree=str(self._place(wish, name)),
             branch=f"lane/{name}",
+            folder=self._kept.origin(os.path.realpath(wish.folder)),
             session=f"pilothouse-lane-{id}" if wish.backend == TMUX else "",
             created_at=at,
             updated_at=at,
