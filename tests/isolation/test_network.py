@@ -132,6 +132,39 @@ client.sendall(b"inside says " + client.recv(100)); client.close()
                 break
 
 
+async def test_a_link_in_place_of_the_inner_socket_leads_to_no_socket_of_the_machine(
+    stage: Stage, tmp_path: Path
+) -> None:
+    need_jail()
+    path = tmp_path / "host.sock" if len(str(tmp_path)) < 90 else Path(f"/tmp/{tmp_path.parent.name}-h.sock")
+    code = f"""
+listening = socket.create_server(("127.0.0.1", int(sys.argv[1])))
+os.unlink("/run/pilothouse/in.sock"); os.symlink({str(path)!r}, "/run/pilothouse/in.sock")
+print(sys.argv[1], flush=True)
+listening.accept()
+"""
+    begun = python(stage, code)
+    begun = start(stage, "", argv=[*begun.argv, PORT])
+    asked: list[SocketStream] = []
+
+    async def answer(client: SocketStream) -> None:
+        asked.append(client)
+        await client.send(b"of the machine")
+        await client.aclose()
+
+    made = jails(stage, tmp_path, network="model")
+    async with await anyio.create_unix_listener(path) as listener, anyio.create_task_group() as tasks:
+        tasks.start_soon(listener.serve, answer)
+        async with Launcher(made.open).open(begun) as process:
+            async for line in process.lines():
+                async with await anyio.connect_tcp("127.0.0.1", int(line.data)) as client:
+                    with pytest.raises(anyio.EndOfStream), anyio.fail_after(60):
+                        await client.receive()
+                break
+        tasks.cancel_scope.cancel()
+    assert asked == []
+
+
 async def test_an_answer_streams_through_the_proxy_while_it_is_being_made(tmp_path: Path) -> None:
     with serving() as model:
         proxy = Proxy([AllowedHost("127.0.0.1", model.server_port)], lambda target: None)

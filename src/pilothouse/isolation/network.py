@@ -31,6 +31,7 @@ from pilothouse.isolation.hosts import (
 )
 from pilothouse.isolation.profile import Mount
 from pilothouse.isolation.proxy import BROKEN, AskHost, Proxy, join, refuse_unknown
+from pilothouse.processes.procfs import open_socket
 
 INSIDE = "/run/pilothouse"
 FIRST_PORT = 3128
@@ -158,7 +159,10 @@ async def _lead_inside(path: str, client: SocketStream) -> None:
 async def _connect(path: str) -> SocketStream:
     while True:
         try:
-            return await anyio.connect_unix(path)
+            with open_socket(
+                path
+            ) as own:  # a program inside may replace it by a link to a socket of the machine
+                return await anyio.connect_unix(own)
         except (FileNotFoundError, ConnectionRefusedError):  # it is not there, or does not listen yet
             await anyio.sleep(CONNECT_AGAIN_S)
 

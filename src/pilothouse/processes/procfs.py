@@ -1,10 +1,14 @@
-"""Reads what Linux says about processes in /proc.
+"""Reads what Linux says about processes in /proc, and names open files by it.
 
 Rules: a process is a pid *and* its start time, because the pid alone may belong to another process by now. "I cannot
 look" (no descriptor left) is an `OSError`, and never mistaken for an ended process.
 """
 
+import errno
 import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 _KERNEL_THREAD = 0x00200000
@@ -61,9 +65,9 @@ def list_pids() -> set[int]:
 
 def read_process(pid: int) -> ProcessInfo | None:
     """Return the process, or None if there is none with this pid."""
-    stat = _read(pid, "stat")
+    line = _read(pid, "stat")
     # The name, in brackets, may itself hold brackets and spaces: count from the last bracket.
-    fields = stat[stat.rfind(b")") + 2 :].split()
+    fields = line[line.rfind(b")") + 2 :].split()
     if len(fields) < 20:
         return None
     return ProcessInfo(
@@ -108,6 +112,19 @@ def ancestors(pid: int) -> set[int]:
         line.add(pid)
         pid = info.parent
     return line
+
+
+@contextmanager
+def open_socket(path: str) -> Iterator[str]:
+    """Name a Unix socket by a short path that leads to it alone, also if another file takes its place. Raises `OSError` where it is
+    no socket, but a link to one: the program that serves it may be hostile."""
+    descriptor = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISSOCK(os.fstat(descriptor).st_mode):
+            raise OSError(errno.ENOTSOCK, os.strerror(errno.ENOTSOCK), path)
+        yield f"/proc/self/fd/{descriptor}"
+    finally:
+        os.close(descriptor)
 
 
 def _read(pid: int, name: str) -> bytes:

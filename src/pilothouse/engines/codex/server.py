@@ -13,6 +13,7 @@ import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
+from stat import S_ISSOCK
 from typing import TYPE_CHECKING
 
 import anyio
@@ -20,6 +21,7 @@ import anyio
 from pilothouse.engines.link import LinkPlan
 from pilothouse.processes import InputClosed, InputStalled, Line, StopDeadlines, Stopped
 from pilothouse.processes.kept import Kept, KeptProcess, adopt_kept, open_kept
+from pilothouse.processes.procfs import open_socket
 
 if TYPE_CHECKING:
     from websockets.asyncio.client import ClientConnection
@@ -140,7 +142,7 @@ async def _connect(kept: KeptProcess, path: Path) -> ClientConnection | None:
     from websockets.exceptions import WebSocketException
 
     while kept.alive:
-        with suppress(OSError, WebSocketException), _short_path(path) as short:
+        with suppress(OSError, WebSocketException), name_socket(path) as short:
             return await unix_connect(
                 short,
                 "ws://localhost/",
@@ -154,13 +156,15 @@ async def _connect(kept: KeptProcess, path: Path) -> ClientConnection | None:
 
 
 @contextmanager
-def _short_path(path: Path) -> Iterator[str]:
+def name_socket(path: Path) -> Iterator[str]:
     """Name the socket by a path that is short enough for the system: where the link leads that Codex makes there, or by its
-    open folder. In a folder of sockets there is one. Raises `FileNotFoundError`."""
-    inner = sorted(name for name in os.listdir(path) if (path / name).is_socket()) if path.is_dir() else []
-    if path.is_dir() and not inner:
-        raise FileNotFoundError(path)
-    real = os.path.join(path, inner[0]) if inner else os.path.realpath(path)
+    open folder. A jail's folder of sockets has one, and links in it lead nowhere. Raises `OSError`."""
+    if path.is_dir():
+        sockets = [name for name in sorted(os.listdir(path)) if S_ISSOCK((path / name).lstat().st_mode)]
+        with open_socket(os.path.join(path, *sockets[:1])) as short:
+            yield short
+        return
+    real = os.path.realpath(path)
     if len(os.fsencode(real)) <= MAX_PATH or sys.platform != "linux":
         yield real
         return
