@@ -7,12 +7,13 @@ import shutil
 from pathlib import Path
 
 import msgspec
+import pytest
 from tests.isolation.canary import Stage, jails, need_jail, no_log
 from tests.isolation.test_jail import output, start
 
 from pilothouse.core.isolation import Isolation, Needs
 from pilothouse.isolation.jail import Jails, Places
-from pilothouse.isolation.system import program_mounts
+from pilothouse.isolation.system import ADMINISTERED, closed_paths, program_mounts
 from pilothouse.processes import Launcher
 
 
@@ -48,6 +49,28 @@ async def test_a_node_below_the_home_folder_does_not_show_what_lies_beside_it(
     assert "started" in told
     assert "the store" not in told
     assert store.name not in told.splitlines()
+
+
+def test_what_other_users_cannot_open_is_found_and_what_lies_in_it_is_not_named(tmp_path: Path) -> None:
+    for name, mode in (("open", 0o755), ("passable", 0o711), ("closed", 0o750)):
+        (tmp_path / name).mkdir()
+        for file, bits in (("key", 0o640), ("text", 0o644)):
+            (tmp_path / name / file).write_text("x")
+            (tmp_path / name / file).chmod(bits)
+        (tmp_path / name).chmod(mode)
+    (tmp_path / "link").symlink_to(tmp_path / "closed")
+    found = [os.path.relpath(path, tmp_path) for path in closed_paths(str(tmp_path))]
+    assert found == ["closed", "open/key", "passable/key"]
+    assert list(closed_paths(str(tmp_path / "missing"))) == []
+
+
+async def test_a_jail_of_root_hides_the_files_that_only_root_may_read(stage: Stage, tmp_path: Path) -> None:
+    need_jail()
+    if os.geteuid() != 0:
+        pytest.skip("NOT TESTED: files that only root may read need a gateway of root")
+    find = f"find {' '.join(ADMINISTERED)} -type f ! -perm -o=r 2>/dev/null; echo done"
+    assert len((await output(Launcher(), start(stage, find))).splitlines()) > 1
+    assert await output(Launcher(jails(stage, tmp_path).open), start(stage, find)) == "done\n"
 
 
 def test_the_prefix_of_an_interpreter_is_shown_without_what_else_lies_in_it(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from pilothouse.isolation.network import Wiring
 from pilothouse.isolation.pins import pinned, state_of
 from pilothouse.isolation.profile import Mount, Profile, is_within
 from pilothouse.isolation.repository import repository_mounts
-from pilothouse.isolation.system import is_system, program_mounts, system_mounts
+from pilothouse.isolation.system import is_system, program_mounts, system_mounts, system_secrets
 from pilothouse.isolation.uploads import uploads_mounts
 
 
@@ -44,7 +44,8 @@ def make_profile(
     """Return the jail of one start."""
     workspace = os.path.realpath(start.workspace)
     hidden = tuple(_covers(places.hidden))
-    private = (home, os.path.realpath(home), *(cover.target for cover in hidden))
+    covers = (*hidden, *system_secrets())
+    private = (home, os.path.realpath(home), *(cover.target for cover in covers))
     allowed = (workspace, *map(os.path.realpath, (*isolation.allow_read, *isolation.allow_write)))
     aliases = (
         *_aliases("read", isolation.allow_read, allowed),

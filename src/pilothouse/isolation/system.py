@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import stat
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -14,18 +15,19 @@ from pilothouse.isolation.profile import Mount, is_within
 FOLDERS = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix", "/gnu")
 SECRETS = ("/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers", "/etc/sudoers.d")
 SECRETS += ("/etc/ssl/private", "/etc/ssh", "/etc/security/opasswd", "/etc/krb5.keytab", "/etc/wireguard")
-"""Files of /etc that are hidden where this user may read them: a gateway of root could show them."""
+"""Files of /etc that are hidden where this user may read them."""
+ADMINISTERED = ("/etc", "/opt", "/usr/local/etc")
+"""A jail of root shows what root may read: here it hides what other users cannot."""
 PRIVATE = ("/tmp", "/var/tmp", "/run")  # noqa: S108 - folders inside, which are empty
 _RESOLVER = "/etc/resolv.conf"
 _INTERPRETERS = re.compile(r"node|bun|deno|python(3(\.\d+)?)?")
 _PREFIX_PARTS = ("bin", "lib", "lib64")
 
 
-@lru_cache(maxsize=1)
 def system_mounts() -> tuple[Mount, ...]:
     """Return the system, with an empty /tmp, /dev and /proc of the jail's own, and no secrets."""
     empty = (Mount("empty", path) for path in PRIVATE)
-    return (*_folders(), *_secrets(), *empty, *_resolver())
+    return (*_folders(), *system_secrets(), *empty, *_resolver())
 
 
 def _folders() -> Iterator[Mount]:
@@ -43,10 +45,37 @@ def _resolver() -> Iterator[Mount]:
         yield Mount("read", real)
 
 
-def _secrets() -> Iterator[Mount]:
-    for path in SECRETS:
+def system_secrets() -> Iterator[Mount]:
+    """Hide what exists now: bubblewrap cannot cover what is missing."""
+    for path in (*SECRETS, *(_closed_of_root() if os.geteuid() == 0 else ())):
         if os.path.exists(path) and os.access(path, os.R_OK):
             yield Mount("empty" if os.path.isdir(path) else "hide_file", path)
+
+
+@lru_cache(maxsize=1)
+def _closed_of_root() -> tuple[str, ...]:
+    """Look once per process: there are thousands of files."""
+    return tuple(path for folder in ADMINISTERED for path in closed_paths(folder))
+
+
+def closed_paths(folder: str) -> Iterator[str]:
+    """Yield the files and folders below this one that others than owner and group cannot open. Links are not followed."""
+    try:
+        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+    except OSError:
+        return
+    for entry in entries:
+        if entry.path in SECRETS or entry.is_symlink():
+            continue
+        needed = stat.S_IXOTH if entry.is_dir() else stat.S_IROTH
+        try:
+            is_open = entry.stat(follow_symlinks=False).st_mode & needed
+        except OSError:
+            continue
+        if not is_open:
+            yield entry.path
+        elif entry.is_dir():
+            yield from closed_paths(entry.path)
 
 
 def is_system(path: str, private: Sequence[str] = ()) -> bool:
