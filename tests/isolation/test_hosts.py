@@ -108,6 +108,10 @@ def test_endpoints_have_their_ports_and_those_of_this_machine_are_known() -> Non
 
 
 def test_a_name_may_not_lead_to_this_machine() -> None:
-    for address in ("127.0.0.1", "::1", "::ffff:127.0.0.1", "169.254.169.254", "0.0.0.0", "fe80::1%eth0"):
-        assert is_forbidden_address(address)
-    assert not is_forbidden_address("10.1.2.3")
+    local = ("127.0.0.1", "::1", "0.0.0.0", "::", "fe80::1%eth0", "ff02::1")
+    carried = ("::ffff:127.0.0.1", "::127.0.0.1", "64:ff9b::7f00:1", "::ffff:0:7f00:1", "2002:7f00:1::")
+    metadata = ("169.254.169.254", "fd00:ec2::254", "100.100.100.200", "64:ff9b::a9fe:a9fe", "64:ff9b:1::1")
+    for address in (*local, *carried, *metadata):
+        assert is_forbidden_address(address), address
+    for address in ("10.1.2.3", "192.0.2.7", "2001:db8::1", "64:ff9b::c000:207"):
+        assert not is_forbidden_address(address), address

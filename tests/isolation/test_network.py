@@ -21,9 +21,9 @@ from tests.isolation.test_jail import output, start
 from pilothouse.core.engine import PORT, ProcessStart
 from pilothouse.core.errors import StoreError
 from pilothouse.core.isolation import Isolation, Needs
-from pilothouse.isolation.hosts import AllowedHost, Target
+from pilothouse.isolation.hosts import LOOPBACK, AllowedHost, Target
 from pilothouse.isolation.network import open_network
-from pilothouse.isolation.proxy import MAX_CONNECTIONS, AskHost, Proxy, refuse_unknown
+from pilothouse.isolation.proxy import MAX_CONNECTIONS, AskHost, Proxy, is_own, refuse_unknown, usable
 from pilothouse.isolation.relay import OUT
 from pilothouse.processes import Launcher
 
@@ -219,6 +219,32 @@ async def test_an_unknown_host_is_asked_about_once_and_a_yes_lets_it_pass(tmp_pa
             tasks.cancel_scope.cancel()
         assert model.asked == ["/x?y"]
     assert asked == [Target("127.0.0.1", model.server_port)]
+
+
+def own_address() -> str:
+    """Return an address of this machine that is not its loopback; 127.0.0.1 where it has none."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as tried:
+        try:
+            tried.connect(("198.51.100.1", 9))
+        except OSError:
+            return LOOPBACK
+        return str(tried.getsockname()[0])
+
+
+def test_addresses_of_this_machine_are_known() -> None:
+    for address in (own_address(), f"64:ff9b::{own_address()}", LOOPBACK):
+        assert is_own(address), address
+    for address in ("198.51.100.1", "2001:db8::7", "64:ff9b::198.51.100.1"):
+        assert not is_own(address), address
+
+
+def test_a_name_leads_to_no_address_of_this_machine_and_an_address_leads_where_it_says() -> None:
+    own, other = own_address(), "198.51.100.1"
+    for address in (own, "100.100.100.200", "64:ff9b::7f00:1"):
+        assert usable("example.org", [address, other]) == [other]
+    for address in (own, LOOPBACK):
+        assert usable(address, [address]) == [address]
+    assert usable("100.100.100.200", ["100.100.100.200"]) == []
 
 
 @asynccontextmanager

@@ -18,7 +18,16 @@ PORTS = (80, 443)
 """Ports of a host that is allowed without a port."""
 LOOPBACK = "127.0.0.1"
 _NAME = re.compile(r"(\*\.)?[a-z0-9_-]+(\.[a-z0-9_-]+)*")
+_METADATA = ("fd00:ec2::254", "fd20:ce::254", "100.100.100.200", "168.63.129.16", "192.0.0.192")
+"""Services of AWS, Google, Alibaba, Azure and Oracle for their own machines, beside those with a link-local address."""
+_ENDS_IN_VERSION_4 = tuple(
+    map(ipaddress.IPv6Network, ("::/96", "::ffff:0:0/96", "::ffff:0:0:0/96", "64:ff9b::/96"))
+)
+"""Compatible, mapped, translated and NAT64."""
+_LOCAL_NAT64 = ipaddress.IPv6Network("64:ff9b:1::/48")
 _LOCAL = ("localhost", "localhost.localdomain", "ip6-localhost")
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 class Target(Struct, frozen=True):
@@ -132,6 +141,20 @@ def is_loopback(host: str) -> bool:
 
 def is_forbidden_address(address: str) -> bool:
     """Tell whether a *name* may not lead to this address: to this machine, or to a cloud's own services."""
+    return any(map(_is_forbidden, spellings(address)))
+
+
+def spellings(address: str) -> list[Address]:
+    """Return an address, and the one of version 4 that it stands for: on the way, one may become the other."""
     found = ipaddress.ip_address(address.partition("%")[0])
-    plain = found.ipv4_mapped if isinstance(found, ipaddress.IPv6Address) and found.ipv4_mapped else found
-    return plain.is_loopback or plain.is_link_local or plain.is_unspecified or plain.is_multicast
+    if found.version == 4:
+        return [found]
+    within = [found.sixtofour, *(found.teredo or ())]
+    if any(found in network for network in _ENDS_IN_VERSION_4):
+        within.append(ipaddress.IPv4Address(found.packed[-4:]))
+    return [found, *(one for one in within if one is not None)]
+
+
+def _is_forbidden(address: Address) -> bool:
+    local = address.is_loopback or address.is_link_local or address.is_unspecified or address.is_multicast
+    return local or str(address) in _METADATA or address in _LOCAL_NAT64

@@ -13,7 +13,14 @@ from contextlib import suppress
 import anyio
 from anyio.abc import ByteReceiveStream, ByteSendStream, ByteStream, SocketStream
 
-from pilothouse.isolation.hosts import AllowedHost, Target, is_forbidden_address, is_loopback, parse_target
+from pilothouse.isolation.hosts import (
+    AllowedHost,
+    Target,
+    is_forbidden_address,
+    is_loopback,
+    parse_target,
+    spellings,
+)
 
 MAX_HEAD_BYTES = 65536
 MAX_CONNECTIONS = 128
@@ -22,6 +29,9 @@ CONNECT_S = 30.0
 CLOSE_S = 5.0
 PIECE_BYTES = 65536
 BROKEN = (anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream, OSError)
+
+_FOREIGN = {4: "192.0.2.1", 6: "2001:db8::1"}
+"""Addresses that no machine has."""
 
 AskHost = Callable[[Target], Awaitable[bool]]
 """Asks people whether a host may be reached."""
@@ -98,12 +108,32 @@ async def connect(target: Target) -> ByteStream:
     """Connect to a host. Raises `OSError` for a name that leads to this machine."""
     with anyio.fail_after(CONNECT_S):
         found = await anyio.getaddrinfo(target.host, target.port, type=socket.SOCK_STREAM)
-        addresses = [str(row[4][0]) for row in found]
-        if not is_loopback(target.host):
-            addresses = [one for one in addresses if not is_forbidden_address(one)]
+        addresses = usable(target.host, [str(row[4][0]) for row in found])
         if not addresses:
-            raise OSError("its name leads to this machine")
+            raise OSError("its name leads to this machine, or to a cloud's metadata")
         return await anyio.connect_tcp(addresses[0], target.port)
+
+
+def usable(host: str, addresses: Sequence[str]) -> list[str]:
+    """Leave out where a name may not lead. An address of this machine that was allowed as such says itself where it leads."""
+    if is_loopback(host):
+        return list(addresses)
+    return [one for one in addresses if not is_forbidden_address(one) and (one == host or not is_own(one))]
+
+
+def is_own(address: str) -> bool:
+    """Tell whether an address is one of this machine. Where programs may listen on foreign ones, that is not known."""
+    return any(_can_listen(str(one)) and not _can_listen(_FOREIGN[one.version]) for one in spellings(address))
+
+
+def _can_listen(address: str) -> bool:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    try:
+        with socket.socket(family, socket.SOCK_STREAM) as tried:
+            tried.bind((address, 0))
+    except OSError:
+        return False
+    return True
 
 
 async def join(one: ByteStream, other: ByteStream) -> None:
