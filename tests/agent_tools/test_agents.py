@@ -22,7 +22,7 @@ from pilothouse.core.store import NodeInfo, Tx
 from pilothouse.runtime.agent_calls.caller import CallKeys
 from pilothouse.runtime.conversations.binding import Wishes, keep_wishes
 from pilothouse.runtime.conversations.exchange import exchange_place
-from pilothouse.runtime.outbox import TOOL_KEYS, end_key, say
+from pilothouse.runtime.outbox import end_key, say, tool_key
 from pilothouse.testing.policy import FixedPolicy
 
 OTHER = ConversationId("memory:other")
@@ -441,7 +441,7 @@ async def test_a_message_that_fails_after_its_turn_starts_a_follow_up_with_its_c
         await house.settled()
         rig.channel.rejected = "the chat is closed"
         content = Content("To the team.", "notice", turn_id=turn.id)
-        key = f"{TOOL_KEYS}{turn.id}:send_message:0:1"
+        key = tool_key(turn.id, "send_message", "0", 1)
         await rig.store.write(lambda tx: say(tx, rig.ports.ids, OTHER, content, key=key, at=1.0))
         rig.poke()
         text = await house.until_prompted("shop", "Action: send_message\nStatus: failed")

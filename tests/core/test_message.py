@@ -6,7 +6,15 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pilothouse.core.ids import ChannelId, UserId
-from pilothouse.core.message import Address, Author, InboundMessage, clean_text, conversation_id
+from pilothouse.core.message import (
+    Address,
+    Author,
+    InboundMessage,
+    clean_text,
+    conversation_id,
+    inbox_key,
+    parse_inbox_key,
+)
 
 SURROGATES = st.characters(min_codepoint=0xD800, max_codepoint=0xDFFF)
 ANY_TEXT = st.text(st.characters() | SURROGATES | st.just("\0"))
@@ -74,3 +82,9 @@ addresses = st.builds(Address, st.builds(ChannelId, parts), parts, st.none() | p
 @example(Address(ChannelId("web"), "a"), Address(ChannelId("web"), "a", ""))
 def test_two_addresses_are_two_conversations(one: Address, other: Address) -> None:
     assert (one == other) is (conversation_id(one) == conversation_id(other))
+
+
+@pytest.mark.parametrize(("place", "thread"), [("1", None), ("a|b", "t|u")])
+def test_a_key_of_the_inbox_names_the_message(place: str, thread: str | None) -> None:
+    id = conversation_id(Address(ChannelId("webhook"), place, thread))
+    assert parse_inbox_key(inbox_key(id, "wake:7")) == "wake:7"

@@ -19,6 +19,8 @@ from pilothouse.runtime.outbox import (
     reply_key,
     retired_key,
     row_of_notice,
+    tool_key,
+    tool_of,
 )
 
 HERE, THERE = ConversationId("telegram:1#2"), ConversationId("discord:3:4")
@@ -42,6 +44,7 @@ def test_every_key_is_as_earlier_versions_stored_it() -> None:
         alert_key(ChannelId("telegram"), 5.0, "trouble", THERE),
         ask_key(ASKED, "asked", HERE),
         ask_key(ASKED, "closed", THERE),
+        tool_key(TurnId("turn-1"), "send_file", "0a1b", 2),
     ] == [
         "reply:msg-1",
         "end:turn-1",
@@ -52,7 +55,13 @@ def test_every_key_is_as_earlier_versions_stored_it() -> None:
         "alert:telegram:5.0:trouble:discord:3:4",
         "ask:ask-1:asked",
         "ask:ask-1:closed:discord:3:4",
+        "tool:turn-1:send_file:0a1b:2",
     ]
+
+
+def test_a_key_of_a_tool_names_the_tool() -> None:
+    assert tool_of(row(tool_key(TurnId("turn-1"), "send_file", "0a1b", 2))) == "send_file"
+    assert tool_of(row(end_key(TurnId("turn-1")))) is None
 
 
 @pytest.mark.parametrize("elsewhere", [None, THERE])

@@ -63,6 +63,11 @@ def inbox_key(place: ConversationId, native_id: str) -> str:
     return f"{place}|{native_id}"
 
 
+def parse_inbox_key(key: str) -> str:
+    """Return the native id in a key of the inbox."""
+    return key.rpartition("|")[2]
+
+
 class Author(Struct, frozen=True):
     """`id` is `channel:native`, so that two platforms never share a person by accident."""
 

@@ -20,7 +20,7 @@ from anyio.abc import TaskGroup
 from pilothouse.core.engine import Engine, Wake, Wakes
 from pilothouse.core.errors import find_fenced
 from pilothouse.core.ids import EngineId, MessageId, UserId
-from pilothouse.core.message import WAKE, Author, InboundMessage, clean_text
+from pilothouse.core.message import WAKE, Author, InboundMessage, clean_text, inbox_key
 from pilothouse.core.store import Tx
 from pilothouse.runtime.ports import INBOX, Ports
 
@@ -64,7 +64,7 @@ def put_wake(tx: Tx, ports: Ports, engine: EngineId, wake: Wake) -> bool:
     )
     tx.inbox.put(
         id=MessageId(ports.ids("msg")),
-        key=f"{conversation.id}|wake:{wake.id}",
+        key=inbox_key(conversation.id, f"wake:{wake.id}"),
         conversation_id=conversation.id,
         kind=WAKE,
         body=_encode(message),

@@ -23,6 +23,7 @@ LATE_S = 120.0
 REPLIES = "reply:"
 """The beginning of `reply_key`."""
 _NOTICES = "undelivered:"
+_TOOLS = "tool:"
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Content).decode
@@ -71,6 +72,16 @@ def _alerts(channel: ChannelId) -> str:
     return f"alert:{channel}:"
 
 
+def tool_key(turn: TurnId, tool: str, digest: str, count: int) -> str:
+    """Return the key of a row that an agent's tool made."""
+    return f"{_TOOLS}{turn}:{tool}:{digest}:{count}"
+
+
+def tool_of(row: QueueRow) -> str | None:
+    """Return the tool that made a row; None if no tool did."""
+    return row.key.split(":")[2] if row.key.startswith(_TOOLS) else None
+
+
 SAY = "/say "
 """The line of a button that sends words as a message of the person who presses it."""
 
@@ -85,10 +96,6 @@ class Edit(Struct, frozen=True):
 class Reaction(Struct, frozen=True):
     ref: MessageRef
     emoji: str
-
-
-TOOL_KEYS = "tool:"
-"""The beginning of the keys of rows that an agent's tool made."""
 
 
 class AskKey(Struct, frozen=True):

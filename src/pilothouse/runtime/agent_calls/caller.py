@@ -21,7 +21,7 @@ from pilothouse.core.ids import ConversationId, SessionId, TurnId
 from pilothouse.core.schedule import split_task_place
 from pilothouse.core.store import Tx
 from pilothouse.core.turn import Turn
-from pilothouse.runtime.outbox import TOOL_KEYS
+from pilothouse.runtime.outbox import tool_key
 from pilothouse.runtime.ports import Ports
 
 MOST_CALLS = 200
@@ -73,7 +73,7 @@ class CallKeys:
         given = msgspec.json.encode([tool, arguments], order="sorted")
         digest = hashlib.sha256(given).hexdigest()[:16]
         attempt.counts[digest] += 1
-        key = f"{TOOL_KEYS}{turn.id}:{tool}:{digest}:{attempt.counts[digest]}"
+        key = tool_key(turn.id, tool, digest, attempt.counts[digest])
         if use_id:
             attempt.by_use_id[use_id] = key
         return key

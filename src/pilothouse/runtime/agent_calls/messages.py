@@ -28,7 +28,7 @@ from pilothouse.runtime.agent_calls.caller import Caller, CallRefused, check_liv
 from pilothouse.runtime.commands.call import NamedFile
 from pilothouse.runtime.commands.files import FoundFile, at_machine, look_for_file
 from pilothouse.runtime.conversations.places import ensure_place
-from pilothouse.runtime.outbox import TOOL_KEYS, say
+from pilothouse.runtime.outbox import say, tool_of
 from pilothouse.runtime.ports import OUTBOX, Ports, Signals
 from pilothouse.runtime.settings import Settings
 
@@ -185,7 +185,7 @@ def find_message(tx: Tx, caller: Caller, number: int) -> tuple[MessageRef, Queue
 def _sent_message(tx: Tx, caller: Caller, number: int) -> tuple[MessageRef, QueueRow | None]:
     turns = [turn for turn in tx.turns.of(caller.conversation.id) if turn.session_id == caller.session.id]
     sent = (row for turn in turns[:RECENT_TURNS] for row in tx.outbox.of_turn(turn.id))
-    row = next((row for row in sent if row.seq == number - SENT_FROM and row.key.startswith(TOOL_KEYS)), None)
+    row = next((row for row in sent if row.seq == number - SENT_FROM and tool_of(row)), None)
     if row is None:
         raise CallRefused(f"No tool of this session has sent a message {number} lately.")
     refs = [part.ref for part in tx.outbox.parts(row.id) if part.ref]

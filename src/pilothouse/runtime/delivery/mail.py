@@ -14,6 +14,7 @@ from msgspec import Struct
 from pilothouse.core.channel import HoldsMessages, HoldsPlaces, SharesPlaces
 from pilothouse.core.conversation import Conversation
 from pilothouse.core.ids import ChannelId, ConversationId, MessageId
+from pilothouse.core.message import parse_inbox_key
 from pilothouse.core.queue import CHANGES, QueueRow
 from pilothouse.core.store import Tx
 from pilothouse.runtime.audit import APP, record
@@ -57,7 +58,7 @@ def senders_of(tx: Tx, row: QueueRow) -> list[str]:
     if (said := content_of(row).reply_to) is not None:
         return [said]
     turn = tx.inbox.of_turn(row.turn_id) if row.turn_id else []
-    return [message.key.rpartition("|")[2] for message in turn]
+    return [parse_inbox_key(message.key) for message in turn]
 
 
 class Waiting(Struct, frozen=True):

@@ -26,13 +26,13 @@ from pilothouse.runtime.asks.show import ask_of, places_of, show_ask_in
 from pilothouse.runtime.audit import APP, record
 from pilothouse.runtime.conversations.follow_up import RESPONSE, put_follow_up
 from pilothouse.runtime.outbox import (
-    TOOL_KEYS,
     ask_key,
     content_of,
     end_elsewhere_key,
     notice_key,
     row_of_notice,
     say,
+    tool_of,
 )
 from pilothouse.runtime.roles import approver_chats, may, private_chat_of
 from pilothouse.runtime.settings import Settings, exponential_s
@@ -47,11 +47,11 @@ WAITS = "{why} It still waits for an answer: /show {ask} shows it in full, and `
 ASKED_ELSEWHERE = "Nothing reaches {place} any more, so this is asked here. `pilothouse asks` on the machine can answer it too.\n\n"
 
 
-def post_notice(tx: Tx, ids: IdMaker, row: QueueRow, why: str, now: float) -> None:
+def post_notice(tx: Tx, ids: IdMaker, row: QueueRow, why: str, at: float) -> None:
     """Post a notice in the row's conversation, once. An undelivered notice is only reported elsewhere."""
     if row_of_notice(row) is None:
         notice = Content(_notice_text(tx, row, why), "notice")
-        say(tx, ids, row.conversation_id, notice, key=notice_key(row.id), at=now)
+        say(tx, ids, row.conversation_id, notice, key=notice_key(row.id), at=at)
 
 
 def delivery_notice(tx: Tx, row: QueueRow) -> QueueRow | None:
@@ -59,33 +59,33 @@ def delivery_notice(tx: Tx, row: QueueRow) -> QueueRow | None:
     return tx.outbox.by_key(notice_key(row.id))
 
 
-def retract_notice(tx: Tx, row: QueueRow, now: float) -> None:
+def retract_notice(tx: Tx, row: QueueRow, at: float) -> None:
     """Withdraw the notice: the row was delivered after all."""
     notice = delivery_notice(tx, row)
     if notice is not None:
-        tx.outbox.withdraw(notice.id, now, "it was delivered after all")
+        tx.outbox.withdraw(notice.id, at, "it was delivered after all")
 
 
-def give_up(tx: Tx, ids: IdMaker, settings: Settings, row: QueueRow, why: str, now: float) -> None:
-    tx.outbox.fail(row.id, now, why)
+def give_up(tx: Tx, ids: IdMaker, settings: Settings, row: QueueRow, why: str, at: float) -> None:
+    tx.outbox.fail(row.id, at, why)
     if about := row_of_notice(row):
-        _forward_notice(tx, ids, settings, row, about, now)
+        _forward_notice(tx, ids, settings, row, about, at)
     elif row.kind not in CHANGES:
-        post_notice(tx, ids, row, why, now)
-        _tell_session(tx, ids, row, why, now)
-    elif row.key.startswith(TOOL_KEYS):
-        _tell_session(tx, ids, row, why, now)
+        post_notice(tx, ids, row, why, at)
+        _tell_session(tx, ids, row, why, at)
+    elif tool_of(row) is not None:
+        _tell_session(tx, ids, row, why, at)
 
 
-def drop_message(tx: Tx, ids: IdMaker, settings: Settings, row: QueueRow, why: str, now: float) -> bool:
+def drop_message(tx: Tx, ids: IdMaker, settings: Settings, row: QueueRow, why: str, at: float) -> bool:
     """Drop a row of a place that removed us, and report it elsewhere. False if it is being sent."""
-    if not tx.outbox.withdraw(row.id, now, why):
+    if not tx.outbox.withdraw(row.id, at, why):
         return False
     if about := row_of_notice(row):
-        _forward_notice(tx, ids, settings, row, about, now)
+        _forward_notice(tx, ids, settings, row, about, at)
     elif row.kind not in CHANGES:
         said = _notice_text(tx, row, REFUSED.format(reason=why, text=_beginning(row)))
-        _report_elsewhere(tx, ids, settings, row, _from_there(row, said), now)
+        _report_elsewhere(tx, ids, settings, row, _from_there(row, said), at)
     return True
 
 
@@ -119,7 +119,7 @@ def _from_there(row: QueueRow, text: str) -> str:
 
 
 def _forward_notice(
-    tx: Tx, ids: IdMaker, settings: Settings, notice: QueueRow, about: MessageId, now: float
+    tx: Tx, ids: IdMaker, settings: Settings, notice: QueueRow, about: MessageId, at: float
 ) -> None:
     """Report elsewhere what an undelivered notice was about."""
     row = tx.outbox.get(about)
@@ -127,20 +127,18 @@ def _forward_notice(
         text = content_of(notice).text
         if notice.conversation_id == row.conversation_id:
             text = _from_there(row, text)
-        _report_elsewhere(tx, ids, settings, row, text, now)
+        _report_elsewhere(tx, ids, settings, row, text, at)
 
 
-def _report_elsewhere(tx: Tx, ids: IdMaker, settings: Settings, row: QueueRow, text: str, now: float) -> None:
+def _report_elsewhere(tx: Tx, ids: IdMaker, settings: Settings, row: QueueRow, text: str, at: float) -> None:
     asked = _ask_of(tx, row)
     if asked is not None:
-        _ask_elsewhere(tx, ids, settings, row, asked, now)
+        _ask_elsewhere(tx, ids, settings, row, asked, at)
     elif row.turn_id is not None:  # else it is a receipt, which is not worth a notice
-        _tell_elsewhere(tx, ids, settings, row, text, now)
+        _tell_elsewhere(tx, ids, settings, row, text, at)
 
 
-def _ask_elsewhere(
-    tx: Tx, ids: IdMaker, settings: Settings, row: QueueRow, asked: AskRow, now: float
-) -> None:
+def _ask_elsewhere(tx: Tx, ids: IdMaker, settings: Settings, row: QueueRow, asked: AskRow, at: float) -> None:
     """Show an open ask in the private chats of those who may answer it; a settled one needs no showing."""
     shown = places_of(asked)
     others = [place for place in shown if place != row.conversation_id]
@@ -148,29 +146,29 @@ def _ask_elsewhere(
         return
     homes = [home for home in approver_chats(tx, settings.people, asked.authority) if home not in shown]
     if not homes:
-        _note_undeliverable(tx, row, now)
+        _note_undeliverable(tx, row, at)
         return
     asked = tx.asks.show_in(asked.ask.id, homes)
     before = ASKED_ELSEWHERE.format(place=row.conversation_id)
     for home in homes:
-        show_ask_in(tx, ids, asked, home, now, occasion="asked", before=before)
+        show_ask_in(tx, ids, asked, home, at, occasion="asked", before=before)
 
 
-def _tell_elsewhere(tx: Tx, ids: IdMaker, settings: Settings, row: QueueRow, text: str, now: float) -> None:
+def _tell_elsewhere(tx: Tx, ids: IdMaker, settings: Settings, row: QueueRow, text: str, at: float) -> None:
     for places in _elsewhere(tx, settings, row):
         keys = {place: notice_key(row.id, place) for place in places if place != row.conversation_id}
         if fresh := {place: key for place, key in keys.items() if tx.outbox.by_key(key) is None}:
             for place, key in fresh.items():
                 content = Content(text, "notice", turn_id=row.turn_id, dated=True)
-                say(tx, ids, place, content, key=key, at=now)
+                say(tx, ids, place, content, key=key, at=at)
             return
         if any(_may_arrive(tx, key) for key in keys.values()):
             return
-    _note_undeliverable(tx, row, now)
+    _note_undeliverable(tx, row, at)
 
 
-def _note_undeliverable(tx: Tx, row: QueueRow, now: float) -> None:
-    record(tx, now, APP, "message.undeliverable", message=row.id, conversation=row.conversation_id)
+def _note_undeliverable(tx: Tx, row: QueueRow, at: float) -> None:
+    record(tx, at, APP, "message.undeliverable", message=row.id, conversation=row.conversation_id)
 
 
 def _elsewhere(tx: Tx, settings: Settings, row: QueueRow) -> Iterator[tuple[ConversationId, ...]]:
@@ -186,24 +184,23 @@ def _may_arrive(tx: Tx, key: str) -> bool:
     return row is not None and row.status not in ("failed", "withdrawn")
 
 
-def _tell_session(tx: Tx, ids: IdMaker, row: QueueRow, why: str, now: float) -> None:
+def _tell_session(tx: Tx, ids: IdMaker, row: QueueRow, why: str, at: float) -> None:
     """Tell the session: by a follow-up if a tool's message failed after its turn, else in its next turn. What a tool sent
     elsewhere is told where its turn came from."""
-    turn = tx.turns.get(row.turn_id) if row.turn_id and row.key.startswith(TOOL_KEYS) else None
+    tool = tool_of(row)
+    turn = tx.turns.get(row.turn_id) if row.turn_id and tool else None
     if turn is not None:
         starts = turn.status in ENDED and row.kind not in CHANGES
-        text = RESPONSE.format(action=row.key.split(":")[2], status="failed", result=why)
+        text = RESPONSE.format(action=tool, status="failed", result=why)
         heading = f"not delivered: {_beginning(row)}"
-        put_follow_up(
-            tx, ids, turn, key=notice_key(row.id), heading=heading, text=text, at=now, starts=starts
-        )
+        put_follow_up(tx, ids, turn, key=notice_key(row.id), heading=heading, text=text, at=at, starts=starts)
         return
     place = row.conversation_id
     conversation = tx.conversations.get(place)
     if conversation is None:
         return
     author, key = Author(UserId("pilothouse:delivery"), "Pilothouse"), notice_key(row.id)
-    message = InboundMessage(conversation.address, author, key, why, kind="system", sent_at=now)
+    message = InboundMessage(conversation.address, author, key, why, kind="system", sent_at=at)
     tx.inbox.put(
         id=MessageId(ids("msg")),
         key=key,
@@ -211,7 +208,7 @@ def _tell_session(tx: Tx, ids: IdMaker, row: QueueRow, why: str, now: float) -> 
         conversation_id=place,
         kind="system",
         body=msgspec.json.encode(message),
-        at=now,
+        at=at,
         ready_at=NEVER,
     )
 
@@ -229,12 +226,12 @@ def resend_pause_s(settings: Settings, sends: int) -> float:
     return exponential_s(settings.retry_first_s, settings.doubt_cap_s, sends)
 
 
-def resend_now(tx: Tx, channel: ChannelId, now: float) -> None:
+def resend_now(tx: Tx, channel: ChannelId, at: float) -> None:
     """Make the first unconfirmed message of each conversation ready: the channel is well again."""
     for head in tx.outbox.deliverable(NEVER, channels=[channel], limit=PLACES_AT_ONCE):
         row = _first_message(tx, head.conversation_id)
-        if row is not None and row.ready_at > now and _is_unconfirmed(tx, row):
-            tx.outbox.rewrite(row.id, bytes(row.body), ready_at=now)
+        if row is not None and row.ready_at > at and _is_unconfirmed(tx, row):
+            tx.outbox.rewrite(row.id, bytes(row.body), ready_at=at)
 
 
 def _first_message(tx: Tx, conversation_id: ConversationId) -> QueueRow | None:

@@ -52,7 +52,7 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(InboundMessage).decode
 
 
-def claim(tx: Tx, ids: IdMaker, settings: Settings, schedule: Schedule, plan: Plan, now: float) -> None:
+def claim(tx: Tx, ids: IdMaker, settings: Settings, schedule: Schedule, plan: Plan, at: float) -> None:
     """Write the planned slots and the next time, unless the schedule changed since it was planned."""
     if tx.schedules.get(schedule.id) != schedule:
         return
@@ -63,13 +63,13 @@ def claim(tx: Tx, ids: IdMaker, settings: Settings, schedule: Schedule, plan: Pl
     for planned in slots:
         skip = planned.skip or why or _why_overlapping(tx, schedule, planned, runs)
         runs.append(
-            Run(schedule.id, planned.slot, "skipped", now, skip, now)
+            Run(schedule.id, planned.slot, "skipped", at, skip, at)
             if skip
-            else _begin(tx, ids, settings, schedule, planned.slot, now)
+            else _begin(tx, ids, settings, schedule, planned.slot, at)
         )
     tx.schedules.add_runs(runs)
-    if plan.next_at is None or plan.next_at > now:
-        _tell_missed(tx, ids, schedule, slots, now)
+    if plan.next_at is None or plan.next_at > at:
+        _tell_missed(tx, ids, schedule, slots, at)
 
 
 def _without_known(tx: Tx, schedule: Schedule, slots: Sequence[PlannedSlot]) -> list[PlannedSlot]:
@@ -78,12 +78,12 @@ def _without_known(tx: Tx, schedule: Schedule, slots: Sequence[PlannedSlot]) -> 
     return [one for one in slots if one.slot not in known]
 
 
-def pause_broken(tx: Tx, ids: IdMaker, schedule: Schedule, why: str, now: float) -> None:
+def pause_broken(tx: Tx, ids: IdMaker, schedule: Schedule, why: str, at: float) -> None:
     """Pause an invalid schedule and tell its conversation, so that it does not block the others."""
     tx.schedules.save(replace(schedule, paused=True))
     if tx.conversations.get(schedule.conversation_id) is not None:
         content = Content(f"The task {schedule.id} is paused: {why}", "notice", dated=True)
-        say(tx, ids, schedule.conversation_id, content, key=f"paused:{schedule.id}:{now}", at=now)
+        say(tx, ids, schedule.conversation_id, content, key=f"paused:{schedule.id}:{at}", at=at)
 
 
 def _why_none(tx: Tx, settings: Settings, schedule: Schedule) -> str:
@@ -106,28 +106,28 @@ def _why_overlapping(tx: Tx, schedule: Schedule, planned: PlannedSlot, runs: Seq
     return STILL_RUNNING if is_busy else ""
 
 
-def _begin(tx: Tx, ids: IdMaker, settings: Settings, schedule: Schedule, slot: float, now: float) -> Run:
+def _begin(tx: Tx, ids: IdMaker, settings: Settings, schedule: Schedule, slot: float, at: float) -> Run:
     """Begin a slot: with its script, or with its message."""
     if schedule.script:
-        return Run(schedule.id, slot, "script", now)
-    _put_message(tx, ids, settings, schedule, slot, "", now)
-    return Run(schedule.id, slot, "waiting", now)
+        return Run(schedule.id, slot, "script", at)
+    _put_message(tx, ids, settings, schedule, slot, "", at)
+    return Run(schedule.id, slot, "waiting", at)
 
 
-def begin_by_hand(tx: Tx, ids: IdMaker, settings: Settings, schedule: Schedule, now: float) -> None:
+def begin_by_hand(tx: Tx, ids: IdMaker, settings: Settings, schedule: Schedule, at: float) -> None:
     """Begin a run that no slot planned. Raises `ConfigError` where it may not run, or runs already."""
     if why := _why_none(tx, settings, schedule):
         raise ConfigError(f"{schedule.id} does not run: {why}.")
     if schedule.overlap == "skip" and tx.schedules.open_runs(schedule.id):
         raise ConfigError(f"{schedule.id} is running, or waits to run. Wait for it to end.")
-    tx.schedules.add_runs([_begin(tx, ids, settings, schedule, now, now)])
+    tx.schedules.add_runs([_begin(tx, ids, settings, schedule, at, at)])
 
 
 def _put_message(
-    tx: Tx, ids: IdMaker, settings: Settings, schedule: Schedule, slot: float, data: str, now: float
+    tx: Tx, ids: IdMaker, settings: Settings, schedule: Schedule, slot: float, data: str, at: float
 ) -> None:
-    place = _place(tx, settings, schedule, now)
-    session = _new_session(tx, ids, settings, schedule, place, now) if schedule.own_session else None
+    place = _place(tx, settings, schedule, at)
+    session = _new_session(tx, ids, settings, schedule, place, at) if schedule.own_session else None
     key = slot_key(schedule.id, slot)
     message = InboundMessage(
         place.address,
@@ -147,11 +147,11 @@ def _put_message(
         conversation_id=place.id,
         kind="task",
         body=_encode(message),
-        at=now,
+        at=at,
     )
 
 
-def _place(tx: Tx, settings: Settings, schedule: Schedule, now: float) -> Conversation:
+def _place(tx: Tx, settings: Settings, schedule: Schedule, at: float) -> Conversation:
     """Return the conversation that the schedule works in, with the current address of the one that made it."""
     origin = tx.conversations.get(schedule.conversation_id)
     assert origin is not None, "it was looked up when the slot was claimed"
@@ -160,7 +160,7 @@ def _place(tx: Tx, settings: Settings, schedule: Schedule, now: float) -> Conver
     id = task_place(origin.id, schedule.id)
     folder = folder_of(tx, settings, schedule)
     keep_wishes(tx, id, Wishes(approval_mode=mode_of(tx, settings, folder, schedule.mode)))
-    known = tx.conversations.ensure(Conversation(id, origin.address, now))
+    known = tx.conversations.ensure(Conversation(id, origin.address, at))
     place = replace(known, address=origin.address, private=origin.private, workspace=folder, busy="queue")
     if place != known:
         tx.conversations.save(place)
@@ -168,12 +168,12 @@ def _place(tx: Tx, settings: Settings, schedule: Schedule, now: float) -> Conver
 
 
 def _new_session(
-    tx: Tx, ids: IdMaker, settings: Settings, schedule: Schedule, place: Conversation, now: float
+    tx: Tx, ids: IdMaker, settings: Settings, schedule: Schedule, place: Conversation, at: float
 ) -> SessionId:
     origin = tx.conversations.get(schedule.conversation_id) or place
     chosen = bound(tx, origin)
     engine, folder = chosen.engine or settings.default_engine, folder_of(tx, settings, schedule)
-    session = Session(SessionId(ids("session")), place.id, engine, folder, now, now, model=chosen.model)
+    session = Session(SessionId(ids("session")), place.id, engine, folder, at, at, model=chosen.model)
     tx.sessions.add(session)
     return session.id
 
@@ -188,28 +188,28 @@ def workspace_for(tx: Tx, settings: Settings, id: ScheduleId) -> tuple[Schedule,
     return None if schedule is None else (schedule, folder_of(tx, settings, schedule))
 
 
-def _tell_missed(tx: Tx, ids: IdMaker, schedule: Schedule, slots: Sequence[PlannedSlot], now: float) -> None:
+def _tell_missed(tx: Tx, ids: IdMaker, schedule: Schedule, slots: Sequence[PlannedSlot], at: float) -> None:
     """Tell people once, when nothing is left to plan, how many runs were missed."""
     if (
         not any(one.late and one.skip for one in slots)
         or tx.conversations.get(schedule.conversation_id) is None
     ):
         return
-    count = tx.schedules.skipped_at(schedule.id, now)
-    last = describe_time(slots[-1].slot, now, find_zone(schedule.zone))
+    count = tx.schedules.skipped_at(schedule.id, at)
+    last = describe_time(slots[-1].slot, at, find_zone(schedule.zone))
     missed = f"1 run was missed, {last}" if count == 1 else f"{count} runs were missed, the last one {last}"
     then = "It runs now." if not slots[-1].skip else "It was not made up for."
     text = f"Task {first_line(schedule.prompt, 40)} ({schedule.id}): {missed}. {then}"
     key = f"missed:{schedule.id}:{slots[-1].slot}"
-    say(tx, ids, schedule.conversation_id, Content(text, "notice", dated=True), key=key, at=now)
+    say(tx, ids, schedule.conversation_id, Content(text, "notice", dated=True), key=key, at=at)
 
 
-def withdraw_waiting(tx: Tx, schedule: Schedule, why: str, now: float) -> None:
+def withdraw_waiting(tx: Tx, schedule: Schedule, why: str, at: float) -> None:
     """Drop the occurrences that have not begun: their messages leave the inbox, and their rows end as skipped."""
     for run in tx.schedules.open_runs(schedule.id):
         row = tx.inbox.by_key(slot_key(run.schedule_id, run.slot))
-        if run.state == "script" or (row is not None and tx.inbox.withdraw(row.id, now, why)):
-            tx.schedules.save_run(replace(run, state="skipped", why=why, ended_at=now))
+        if run.state == "script" or (row is not None and tx.inbox.withdraw(row.id, at, why)):
+            tx.schedules.save_run(replace(run, state="skipped", why=why, ended_at=at))
 
 
 def unended_turns(tx: Tx, place: ConversationId) -> list[tuple[Schedule, Turn]]:
@@ -250,15 +250,13 @@ def _ended(tx: Tx, run: Run) -> Run | None:
             return None
 
 
-def settle_ended(tx: Tx, ids: IdMaker, settings: Settings, now: float) -> None:
+def settle_ended(tx: Tx, ids: IdMaker, settings: Settings, at: float) -> None:
     """Write the final state of every run that ended."""
     for run in ended_runs(tx):
-        _end(tx, ids, settings, run, now)
+        _end(tx, ids, settings, run, at)
 
 
-def script_ended(
-    tx: Tx, ids: IdMaker, settings: Settings, run: Run, result: ScriptResult, now: float
-) -> None:
+def script_ended(tx: Tx, ids: IdMaker, settings: Settings, run: Run, result: ScriptResult, at: float) -> None:
     """Go on after the script, unless the run or its schedule was dropped meanwhile."""
     schedule = tx.schedules.get(run.schedule_id)
     if schedule is None or run.slot not in [one.slot for one in tx.schedules.open_runs(run.schedule_id)]:
@@ -267,30 +265,30 @@ def script_ended(
     if trouble and trouble != schedule.trouble:
         content = Content(error_text(schedule, result), "notice", dated=True)
         key = f"script:{schedule.id}:{run.slot}"
-        say(tx, ids, schedule.conversation_id, content, key=key, at=now)
+        say(tx, ids, schedule.conversation_id, content, key=key, at=at)
     if trouble != schedule.trouble:
         tx.schedules.save(replace(schedule, trouble=trouble))
     if result.error:
         why = f"its script failed: {result.error}"
-        _end(tx, ids, settings, replace(run, state="failed", why=why, ended_at=now), now)
+        _end(tx, ids, settings, replace(run, state="failed", why=why, ended_at=at), at)
     elif not result.wake:
-        _end(tx, ids, settings, replace(run, state="ran", why=NOTHING_TO_DO, ended_at=now), now)
+        _end(tx, ids, settings, replace(run, state="ran", why=NOTHING_TO_DO, ended_at=at), at)
     else:
-        _put_message(tx, ids, settings, schedule, run.slot, result.data, now)
+        _put_message(tx, ids, settings, schedule, run.slot, result.data, at)
         tx.schedules.save_run(replace(run, state="waiting"))
 
 
-def _end(tx: Tx, ids: IdMaker, settings: Settings, run: Run, now: float) -> None:
-    tx.schedules.save_run(replace(run, ended_at=run.ended_at or now))
+def _end(tx: Tx, ids: IdMaker, settings: Settings, run: Run, at: float) -> None:
+    tx.schedules.save_run(replace(run, ended_at=run.ended_at or at))
     schedule = tx.schedules.get(run.schedule_id)
     if run.state == "failed" and schedule is not None and not schedule.paused:
         tried = [one for one in tx.schedules.runs(run.schedule_id, limit=LOOKED_AT) if one.state != "skipped"]
         ended = [one.state for one in tried if one.ended_at is not None]
         if ended[:FAILURES] == ["failed"] * FAILURES and ended[FAILURES : FAILURES + 1] != ["failed"]:
-            _ask_to_pause(tx, ids, settings, schedule, run.why, now)
+            _ask_to_pause(tx, ids, settings, schedule, run.why, at)
 
 
-def _ask_to_pause(tx: Tx, ids: IdMaker, settings: Settings, schedule: Schedule, why: str, now: float) -> None:
+def _ask_to_pause(tx: Tx, ids: IdMaker, settings: Settings, schedule: Schedule, why: str, at: float) -> None:
     if schedule.next_at is None:  # nothing is left to pause
         return
     ask = Ask(
@@ -299,11 +297,11 @@ def _ask_to_pause(tx: Tx, ids: IdMaker, settings: Settings, schedule: Schedule, 
         f"The task {schedule.id} ({first_line(schedule.prompt)}) failed three times in a row, the last time because: "
         f"{first_line(why, 200)} Pause it?",
         {"schedule": schedule.id},
-        expires_at=now + settings.ask_timeout_s,
+        expires_at=at + settings.ask_timeout_s,
     )
     requesters = (schedule.by,) if schedule.by else ()
     authority = Authority(ORDINARY, requesters, folder_of(tx, settings, schedule))
-    raise_ask(tx, ids, ask, topic=PAUSE, authority=authority, places=(schedule.conversation_id,), at=now)
+    raise_ask(tx, ids, ask, topic=PAUSE, authority=authority, places=(schedule.conversation_id,), at=at)
 
 
 def settle_pause(tx: Tx, ids: IdMaker, row: AskRow, decision: Decision, at: float) -> None:
