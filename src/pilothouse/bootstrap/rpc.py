@@ -27,11 +27,12 @@ from pilothouse.bootstrap.people import terminal_user
 from pilothouse.bootstrap.stdio import Pipes, id_maker, serve_client, this_person
 from pilothouse.config import mode_in
 from pilothouse.core.channel import Channel
-from pilothouse.core.engine import NODE_MARKER, EngineSpec, ModelCallRecord, ProcessStart
+from pilothouse.core.engine import NODE_MARKER, EngineSpec, ProcessStart
 from pilothouse.core.errors import ConfigError
 from pilothouse.core.ids import EngineId
 from pilothouse.core.mcp import McpServer
 from pilothouse.core.message import Address
+from pilothouse.core.outcome import ModelCallRecord
 from pilothouse.core.policy import ApprovalMode, parse_mode
 from pilothouse.core.turn import Turn
 from pilothouse.runtime.conversations.binding import pick_mode, picked_mode

@@ -14,9 +14,9 @@ from pilothouse.cli.store import NOTHING_YET, read_store
 from pilothouse.cli.story import Sending, Story, render_story, tell
 from pilothouse.cli.table import plain, print_json, print_table
 from pilothouse.config import find_paths
-from pilothouse.core.engine import ModelCallRecord
 from pilothouse.core.errors import PilothouseError
 from pilothouse.core.ids import MessageId, TurnId
+from pilothouse.core.outcome import ModelCallRecord
 from pilothouse.core.queue import QueueRow
 from pilothouse.core.store import Tx
 from pilothouse.core.turn import Turn

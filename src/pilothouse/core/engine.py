@@ -23,6 +23,7 @@ from pilothouse.core.isolation import OPEN, Isolation, Needs
 from pilothouse.core.lane import LaneDesk
 from pilothouse.core.mcp import OpenMcp, no_mcp
 from pilothouse.core.message import Attachment
+from pilothouse.core.outcome import ModelCallRecord
 from pilothouse.core.policy import NO_RULE, ApprovalMode, Ruling, Site
 from pilothouse.core.turn import Prompt
 
@@ -188,28 +189,6 @@ class EngineStatus(Struct, frozen=True):
     fix: str = ""
     asks: bool = False
     """Not available yet, but its first turn asks a person for what is missing."""
-
-
-class ModelCallRecord(Struct, frozen=True):
-    """One request of a turn to its model, for `pilothouse trace --calls`. `shared_prefix` is the part of the request
-    before it with which it begins; None for the first."""
-
-    at: float
-    seq: int
-    model: str = ""
-    bytes: int = 0
-    hash: str = ""
-    shared_prefix: float | None = None
-    duration_s: float | None = None
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    cache_read_tokens: int | None = None
-    cache_write_tokens: int | None = None
-    cost_usd: float | None = None
-    stop: str = ""
-    """Why the reply ended, in the words of the engine."""
-    problem: str = ""
-    """Empty for a whole reply."""
 
 
 class Blobs(Protocol):

@@ -1,4 +1,4 @@
-"""The outcome of a turn: its failure, by one closed list of kinds for every engine, and its cost."""
+"""The outcome of a turn: its failure, by one closed list of kinds for every engine, its cost, and its requests to the model."""
 
 from __future__ import annotations
 
@@ -49,3 +49,25 @@ class Usage(Struct, frozen=True):
     context_tokens: int | None = None
     """Tokens of the conversation as the model last counted them, of the `context_window` tokens that it can hold."""
     context_window: int | None = None
+
+
+class ModelCallRecord(Struct, frozen=True):
+    """One request of a turn to its model, for `pilothouse trace --calls`. `shared_prefix` is the part of the request
+    before it with which it begins; None for the first."""
+
+    at: float
+    seq: int
+    model: str = ""
+    bytes: int = 0
+    hash: str = ""
+    shared_prefix: float | None = None
+    duration_s: float | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cache_read_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    cost_usd: float | None = None
+    stop: str = ""
+    """Why the reply ended, in the words of the engine."""
+    problem: str = ""
+    """Empty for a whole reply."""

@@ -17,7 +17,8 @@ from msgspec import Raw, Struct
 
 from pilothouse.core.outcome import Failure
 from pilothouse.engines.lenient_json import read_fields, repair_surrogates
-from pilothouse.engines.link import Exit, Item, Join, Link, LinkPlan
+from pilothouse.engines.link import Exit, Item, Link, LinkPlan
+from pilothouse.engines.mailbox import Join
 
 NOISE_BYTES = 1024
 NOT_FOUND = -32601

@@ -7,7 +7,8 @@ import pytest
 from tests.engines.script.rig import WITHIN_S, Rig, read
 
 from pilothouse.core.event import EngineEvent, TextDelta, TurnEnded
-from pilothouse.engines.link import CROWD, MAX_JOINED_BYTES, Mailbox
+from pilothouse.engines.link import CROWD
+from pilothouse.engines.mailbox import MAX_JOINED_BYTES, Mailbox
 from pilothouse.engines.script.session import Mail, join_items
 from pilothouse.engines.script.wire import Event
 

@@ -20,8 +20,7 @@ from pilothouse.channels.rpc.notifications import (
     TokenFigures,
 )
 from pilothouse.channels.stdio_frames import FrameWriter
-from pilothouse.core.engine import ModelCallRecord
-from pilothouse.core.outcome import Usage
+from pilothouse.core.outcome import ModelCallRecord, Usage
 from pilothouse.core.turn import Turn
 
 ReadCalls = Callable[[Turn], Sequence[ModelCallRecord]]

@@ -27,7 +27,7 @@ from pilothouse.engines.claude.gate import Dialogue, Gate
 from pilothouse.engines.claude.launch import Launch, has_same_cap
 from pilothouse.engines.claude.translate import Translator
 from pilothouse.engines.claude.turn_stream import TurnStream
-from pilothouse.engines.link import Mailbox
+from pilothouse.engines.mailbox import Mailbox
 from pilothouse.engines.wakes import WokenTurn
 from pilothouse.processes import Launcher, Line, SharedProcess, SpawnFailed, StopDeadlines
 

@@ -41,7 +41,7 @@ from pilothouse.engines.claude.prompt import PromptComposer
 from pilothouse.engines.claude.session import ClaudeSession
 from pilothouse.engines.claude.session_log import LogTail, find_log, projects_folder
 from pilothouse.engines.claude.session_watch import LogTranslator
-from pilothouse.engines.link import Mailbox
+from pilothouse.engines.mailbox import Mailbox
 from pilothouse.engines.media import keep_media
 from pilothouse.engines.turn_loop import BUSY
 from pilothouse.processes import Launcher, Process, SpawnFailed, StopDeadlines

@@ -19,8 +19,8 @@ from typing import Any
 
 import msgspec
 
-from pilothouse.core.engine import ModelCallRecord
 from pilothouse.core.event import clean_values
+from pilothouse.core.outcome import ModelCallRecord
 
 TEXT_CHARS = 20_000
 MAX_READ_BYTES = 64 * 1024 * 1024

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pilothouse.core.call import Call
-from pilothouse.core.engine import Engine, EngineHost, EngineSpec, EngineStatus, ModelCallRecord, TrustedFile
+from pilothouse.core.engine import Engine, EngineHost, EngineSpec, EngineStatus, TrustedFile
 from pilothouse.core.ids import EngineId
-from pilothouse.core.outcome import Failure
+from pilothouse.core.outcome import Failure, ModelCallRecord
 from pilothouse.engines.native.config import NativeConfig
 from pilothouse.engines.workspace_files import BOOTSTRAP, WORKSPACE_FILES
 

@@ -24,11 +24,12 @@ from pilothouse.core.turn import LIVE, Turn
 from pilothouse.runtime.budget.ledger import extend
 from pilothouse.runtime.ports import INBOX, OUTBOX, TRANSCRIPTS, Ports, control_of, end_of, events_of
 from pilothouse.runtime.turns.asks import TurnAsks
+from pilothouse.runtime.turns.brief import make_brief
 from pilothouse.runtime.turns.control import TurnControl
 from pilothouse.runtime.turns.finish import Ending, finish
 from pilothouse.runtime.turns.record import Recorder
 from pilothouse.runtime.turns.recover import lose
-from pilothouse.runtime.turns.start import Started, make_brief
+from pilothouse.runtime.turns.start import Started
 
 CLOSE_WITHIN_S = 15.0
 NOT_FORESEEN = "An unexpected error occurred. The log has the details."

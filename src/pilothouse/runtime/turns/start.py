@@ -1,11 +1,10 @@
-"""The start of a turn: one transaction that picks inbox rows, session and prompt, and the `Brief` for the engine.
+"""The start of a turn: one transaction that picks inbox rows, session and prompt.
 
 The store enforces law 2: if another turn of the session became live in the meantime, nothing is written.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from itertools import takewhile
 
@@ -13,8 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from pilothouse.core.conversation import Conversation, Session
-from pilothouse.core.engine import Brief
-from pilothouse.core.errors import EngineError, SessionBusy
+from pilothouse.core.errors import SessionBusy
 from pilothouse.core.ids import ConversationId, EngineId, IdMaker, SessionId, TurnId
 from pilothouse.core.message import BY_PEOPLE, WAKE, Content, InboundMessage
 from pilothouse.core.outcome import Failure
@@ -22,14 +20,13 @@ from pilothouse.core.policy import ApprovalMode
 from pilothouse.core.queue import QueueRow, notes_waitlist
 from pilothouse.core.store import Tx
 from pilothouse.core.turn import Prompt, Turn
-from pilothouse.runtime.audit import APP, record, record_turn
+from pilothouse.runtime.audit import record_turn
 from pilothouse.runtime.budget.hold import hold, release_hold
 from pilothouse.runtime.budget.ledger import reserve
 from pilothouse.runtime.conversations.binding import (
     bind,
     bound,
     chat_mode,
-    picked_mode,
     session_owner,
     set_session,
     workspace_of,
@@ -37,21 +34,11 @@ from pilothouse.runtime.conversations.binding import (
 from pilothouse.runtime.conversations.follow_up import count, may_start
 from pilothouse.runtime.conversations.handover import Fork, fork_of, handover_of, lineage
 from pilothouse.runtime.outbox import retired_key, say
-from pilothouse.runtime.ports import OUTBOX, Ports
 from pilothouse.runtime.roles import may, name_of, role_of
 from pilothouse.runtime.settings import Settings
-from pilothouse.runtime.trust import (
-    StoredTrust,
-    TrustState,
-    changed_notice,
-    keep_first_content,
-    note_trust,
-    stored_trust,
-)
 from pilothouse.runtime.turns.prompt import cause_of, frame, passes_as_typed
 from pilothouse.runtime.turns.recap import recap_for, retired_notice, with_recap, write_recap
 
-HOUR_S = 3600
 _decode = msgspec.json.Decoder(InboundMessage).decode
 
 
@@ -329,79 +316,3 @@ def _readable(row: QueueRow) -> InboundMessage | None:
     except Exception:  # noqa: BLE001 - any error here is the row's fault
         return None
     return message
-
-
-async def make_brief(ports: Ports, started: Started) -> Brief:
-    """Build the brief. Raises `EngineError` if the folder is missing.
-
-    The folder is looked up here and not in the transaction that starts the turn, because a slow disk would block all
-    writes; the content that a person trusted is read outside of the store's threads.
-    """
-    session = started.session
-    if not session.workspace:
-        raise EngineError(
-            Failure(
-                "bad_request",
-                "No workspace is chosen for this conversation. Set gateway.default_workspace to a folder.",
-            )
-        )
-    settings = ports.settings()
-    found = await ports.read(lambda tx: _folder_state(tx, session.workspace))
-    if found is None:
-        raise EngineError(
-            Failure(
-                "bad_request",
-                f"The workspace {session.workspace} does not exist. Create the folder, or choose another.",
-            )
-        )
-    real, stored, picked = found
-    state = await note_trust(settings, stored, real)
-    if state.was_given and (state.before is None or not state.holds):
-        await ports.persist(lambda tx: _note_trust(tx, ports, started, real, state))
-        ports.signals.poke(OUTBOX)
-    if warning := settings.missing_isolation(session.workspace):
-        await ports.persist(lambda tx: _tell_not_isolated(tx, ports, started, warning))
-        ports.signals.poke(OUTBOX)
-    return Brief(
-        session.id,
-        session.workspace,
-        trusted=state.holds,
-        resume=started.fork.resume if started.fork else session.resume,
-        resume_at=started.fork.at if started.fork else "",
-        model=started.conversation.model or session.model,
-        approval_mode=started.chat_mode or settings.mode_in(session.workspace) or picked or "minimal",
-        budget_usd=started.budget_usd,
-        conversation_id=started.conversation.id,
-        turn_id=started.turn.id,
-        wake=started.turn.prompt.wake,
-        settings_dir=settings.settings_dirs.get(real, ""),
-        context_files=settings.context_files_in(session.workspace, state.holds),
-    )
-
-
-def _tell_not_isolated(tx: Tx, ports: Ports, started: Started, warning: str) -> None:
-    """Tell the conversation once per session, in a message of its own: people may not see the progress of a short turn."""
-    key = f"not-isolated:{started.session.id}:{started.conversation.id}"
-    if tx.outbox.by_key(key) is None:
-        say(tx, ports.ids, started.conversation.id, Content(warning, "notice"), key=key, at=ports.clock.now())
-
-
-def _folder_state(tx: Tx, workspace: str) -> tuple[str, StoredTrust, ApprovalMode | None] | None:
-    """Return the resolved folder, the trust that it was given, and the mode picked in it; None if there is no folder."""
-    real = os.path.realpath(workspace)
-    if not os.path.isdir(real):
-        return None
-    return real, stored_trust(tx, real), picked_mode(tx, real)
-
-
-def _note_trust(tx: Tx, ports: Ports, started: Started, real: str, state: TrustState) -> None:
-    """Take the content of a folder that an older version trusted; of one that changed, tell the conversation once an hour."""
-    at = ports.clock.now()
-    if state.holds:
-        keep_first_content(tx, real, state.content, at)
-        return
-    place = started.conversation.id
-    key = f"trust:{real}:{state.content.digest}:{place}:{at // HOUR_S:.0f}"
-    if tx.outbox.by_key(key) is None:
-        say(tx, ports.ids, place, Content(changed_notice(real, state), "notice"), key=key, at=at)
-        record(tx, at, APP, "trust.changed", workspace=real, content=state.content.digest)
