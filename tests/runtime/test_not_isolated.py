@@ -1,4 +1,4 @@
-"""Where the configured isolation cannot be had and agents run without it, each session's conversation is told."""
+"""Where the configured isolation is not available and agents run without it, each session's conversation is told."""
 
 from __future__ import annotations
 

@@ -165,7 +165,7 @@ class ClientRuns(Generic[T]):
 class _Shown(Struct):
     """A shown ask. `closed` is set once its dialog is over: answered, or withdrawn from the client."""
 
-    is_house: bool
+    of_app: bool
     scope: anyio.CancelScope
     closed: anyio.Event
 
@@ -208,7 +208,7 @@ class ShownAsks:
     async def watch(self) -> None:
         """Close the asks of Pilothouse itself that were settled."""
         while True:
-            for id in [id for id, shown in self._open.items() if shown.is_house]:
+            for id in [id for id, shown in self._open.items() if shown.of_app]:
                 if await self._find_open(id) is None:
                     await self.close(id)
             await self._host.clock.sleep(POLL_S)

@@ -302,7 +302,7 @@ def _folder(tx: Tx, settings: Settings, place: ConversationId) -> str:
 
 
 def _write(unit: Judged, script: str, folder: str, settings: Settings) -> Done:
-    """Judges the script, then runs the unit. Whoever types it here is an owner: only a rule that denies it counts."""
+    """Judges the script, then runs the unit. A person at this terminal is an owner: only a rule that denies the script counts."""
     import asyncio
     from functools import partial
 

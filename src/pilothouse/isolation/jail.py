@@ -41,12 +41,10 @@ from pilothouse.isolation.uploads import uploads_folder
 from pilothouse.processes.errors import SpawnFailed, SpawnProblem
 
 NO_JAIL = (
-    "The workspace {workspace} wants isolation = {kind!r}, which cannot be had here, so nothing was started. {problem} "
+    "The workspace {workspace} wants isolation = {kind!r}, which is not available here, so nothing was started. {problem} "
     "A .pilothouse.toml that cannot be read wants a jail too: pilothouse config check shows what is wrong in it."
 )
-OPENED = (
-    "Not isolated: the workspace {workspace} wants isolation = {kind!r}, which cannot be had here. {problem}"
-)
+OPENED = "Not isolated: the workspace {workspace} wants isolation = {kind!r}, which is not available here. {problem}"
 JAILED = "jailed, network: {network}"
 UNPROVED = "in a jail, not proved with this engine, network: {network}"
 COMMANDS_ONLY = "commands in a {kind}, network: {network}; file tools run in Pilothouse itself, where the {kind} does not hold them"

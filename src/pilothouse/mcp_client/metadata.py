@@ -41,7 +41,7 @@ class Discovery:
         return None
 
     async def read(self, request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
-        """Look at what came back, and put the configured values in."""
+        """Merge the configured values into metadata that a server sent."""
         if request.method != "GET" or response.status_code != 200:
             return response
         data = _table(await response.aread())

@@ -184,7 +184,7 @@ def escaped(text: str) -> str:
     return _SPECIAL.sub(lambda found: f"{found[0][:-1]}\\{found[0][-1]}", text)
 
 
-def house_words(text: str) -> str:
+def app_text(text: str) -> str:
     """Write a text of our own: only code in it is markup."""
     return "\n".join(
         "".join(code(one.text) if one.is_code else escaped(one.text) for one in phrases(found.text))

@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pilothouse.channels.discord.buttons import ask_rows, command_rows, is_listed
-from pilothouse.channels.discord.markdown import code, cut, escaped, house_words, to_discord
+from pilothouse.channels.discord.markdown import app_text, code, cut, escaped, to_discord
 from pilothouse.channels.discord.payload import (
     FILES,
     FILES_ROOM,
@@ -69,9 +69,9 @@ def _blocks(ask: Ask, said: str, look: Look) -> Iterator[str]:
     if before.strip():
         yield f"*{escaped(' '.join(before.split()))}*"
     if is_known:
-        yield house_words(head) if ask.kind == "approval" else to_discord(head, look.table_width)
+        yield app_text(head) if ask.kind == "approval" else to_discord(head, look.table_width)
     if after.strip():
-        yield house_words(after)
+        yield app_text(after)
     if is_listed(ask):
         yield from map(escaped, _options(ask))
 
@@ -178,7 +178,7 @@ def _messages(content: Content, look: Look, *, with_files: bool) -> Sequence[Mes
 
 
 def _written(text: str, look: Look, *, markdown: bool) -> str:
-    return to_discord(text, look.table_width) if markdown else house_words(text)
+    return to_discord(text, look.table_width) if markdown else app_text(text)
 
 
 def _with_files(last: Message, waiting: list[Upload]) -> Iterator[tuple[Message, tuple[Attachment, ...]]]:

@@ -13,7 +13,7 @@ NOTHING = "No key and no login was kept."
 
 
 async def log_out(client: Connection, params: AuthLogoutParams, respond: Respond) -> None:
-    """Ask the person, then remove what is kept. What counts from the next run on is said."""
+    """Ask the person, then remove the kept keys and logins. The reply says which key is still used."""
     engine = await engine_of(client)
     if engine not in client.setup.log_outs:
         reason = f"The program of the engine {engine} keeps its login itself. Log out with that program."

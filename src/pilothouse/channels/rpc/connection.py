@@ -261,7 +261,7 @@ class Connection:
         if self.able is not None:
             self.asks.show(ask, run_id)
 
-    async def show_house_ask(self, id: AskId) -> None:
+    async def show_app_ask(self, id: AskId) -> None:
         """Show an ask of Pilothouse itself, which is delivered as a message because no log has it."""
         row = await self.desk.query("ask", self.setup.author, id=id)
         if row is not None and row.state == "open" and row.topic:

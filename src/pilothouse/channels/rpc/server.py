@@ -141,7 +141,7 @@ class RpcServer:
         if client is None:
             raise TryLater(1.0, "no client is connected")
         if ask_id := part.data.get("ask_id"):
-            await client.show_house_ask(AskId(ask_id))
+            await client.show_app_ask(AskId(ask_id))
             return
         if part.data.get("turn_id"):
             return

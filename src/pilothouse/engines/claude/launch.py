@@ -24,7 +24,7 @@ from pilothouse.core.event import ResumeToken
 from pilothouse.core.isolation import OPEN, Isolation, Needs
 from pilothouse.core.outcome import Failure
 from pilothouse.engines.claude.config import ENGINE_ID, REFUSED_TOOLS, ClaudeConfig, split_settings
-from pilothouse.engines.claude.needs import session_needs
+from pilothouse.engines.claude.jail import session_needs
 from pilothouse.engines.claude.old_program import leave_out
 from pilothouse.engines.resume_lines import is_uuid
 from pilothouse.processes import BASE_NAMES, allowed_environment

@@ -245,7 +245,7 @@ class CodexLink(RpcLink[wire.Heard]):
         self._own[port.session] = _Thread(id, params, reply, _owner(port))
         self._pairs.keep(id, _owner(port))
         if is_active(reply):
-            # It has the parameters of whoever began its turn: it is not kept for ours.
+            # Another client began its turn, with its own parameters: the thread is not kept for ours.
             requests = self._opening.get(id, ())
             self._own[port.session] = _Thread(
                 id, {}, reply, _owner(port), readable=not any(map(needs_item, requests))
