@@ -1,4 +1,4 @@
-"""Many places that stream at once, on whatever platform: the engine's part, the people's part, and what came of it."""
+"""Many places that stream at once, on any platform: the engine's part, the people's part, and the result."""
 
 from __future__ import annotations
 

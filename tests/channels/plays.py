@@ -1,4 +1,4 @@
-"""What a puppet does in tests of every platform."""
+"""Turns that a puppet engine plays in the tests of every platform."""
 
 from __future__ import annotations
 

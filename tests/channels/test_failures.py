@@ -1,4 +1,4 @@
-"""What broke us is in a file before anybody is told of it, and a trouble for as long as that file is there."""
+"""A failed event is in a file before anybody is told, and the channel has trouble while that file exists."""
 
 from __future__ import annotations
 

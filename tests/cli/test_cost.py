@@ -1,4 +1,4 @@
-"""`pilothouse cost`: where money went, by whatever one asks for, and what was not told is said."""
+"""`pilothouse cost`: money by every key that it knows, and a note where an engine reported none."""
 
 from __future__ import annotations
 

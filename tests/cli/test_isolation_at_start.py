@@ -1,4 +1,4 @@
-"""What a gateway says about isolation from its start on: trust that does not hold counts for nothing."""
+"""Isolation from the start of a gateway on: trust that does not hold counts for nothing."""
 
 from __future__ import annotations
 

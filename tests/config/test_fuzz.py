@@ -1,4 +1,4 @@
-"""Whatever stands in the files, the answer is a configuration or a `ConfigError`."""
+"""Every content of the files gives a configuration or a `ConfigError`."""
 
 from __future__ import annotations
 

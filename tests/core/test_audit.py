@@ -1,4 +1,4 @@
-"""The chain of the audit log: whatever is done to a list of rows shows, and a whole one passes."""
+"""The chain of the audit log: every change of a list of rows shows, and a whole one passes."""
 
 from __future__ import annotations
 

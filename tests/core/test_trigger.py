@@ -1,4 +1,4 @@
-"""Triggers: what is heard where several people talk, whatever somebody makes of the words."""
+"""Triggers: which messages are for us where several people talk, also with odd words and patterns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a host may do to whoever fetches from it, over a real socket."""
+"""A host that misbehaves towards a fetch, over a real socket."""
 
 from __future__ import annotations
 

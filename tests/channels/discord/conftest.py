@@ -1,4 +1,4 @@
-"""A Discord per test: whatever it was asked for and cannot do fails the test."""
+"""A Discord server for each test: a request that it cannot serve fails the test."""
 
 from collections.abc import AsyncIterator
 

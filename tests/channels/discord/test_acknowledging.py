@@ -1,4 +1,4 @@
-"""A press is acknowledged, whatever else has to wait."""
+"""A press is acknowledged at once, also while other work waits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whoever presses what breaks us is told so, alone, and may press again."""
+"""A press, form or command that fails is reported to its person alone, who can press again."""
 
 from __future__ import annotations
 

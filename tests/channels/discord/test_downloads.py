@@ -1,4 +1,4 @@
-"""Files that hang hold up whoever sent them, and nobody else; and a stop waits for no file."""
+"""A download that hangs delays its sender's message only, and a stop waits for no download."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An event that breaks us costs no other, is not lost itself, and whoever talks with us hears of it."""
+"""An event that raises is kept in a file, stops no other event, and its author is told."""
 
 from __future__ import annotations
 

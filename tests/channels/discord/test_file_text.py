@@ -1,4 +1,4 @@
-"""What the files of a message say: it is fetched once, and stays below the words, however those are edited."""
+"""Text of attached files: an edit of the words keeps it; a command and a reaction may have files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people see of turns, asks and answers, as files that a person has read."""
+"""Golden files of turns, asks and answers as people see them."""
 
 from __future__ import annotations
 

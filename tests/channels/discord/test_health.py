@@ -1,4 +1,4 @@
-"""Whether the channel knows that it is deaf, and leaves Discord alone while it is."""
+"""Health: a connection that does not hold, or never becomes ready, is reported and begun anew after pauses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was missed is read before anything newer, however long that takes, and over however many connections."""
+"""Missed messages are read before newer ones, however long it takes and however often the connection breaks."""
 
 from __future__ import annotations
 

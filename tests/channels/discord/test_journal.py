@@ -1,4 +1,4 @@
-"""What is heard is on the disk before it is taken, and only as long as it is not."""
+"""The journal: an event is on the disk before it is taken, and removed afterwards."""
 
 from __future__ import annotations
 

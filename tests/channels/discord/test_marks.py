@@ -1,4 +1,4 @@
-"""How far each channel was read outlives a restart, and a channel that is new is known at once."""
+"""Marks of what was read survive a restart; a new channel gets one at once."""
 
 from __future__ import annotations
 

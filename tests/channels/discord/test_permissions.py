@@ -1,4 +1,4 @@
-"""What a bot may do in a channel: as Discord's rule is implemented by somebody else."""
+"""A bot's permissions in a channel, compared with another implementation of Discord's rule."""
 
 from __future__ import annotations
 

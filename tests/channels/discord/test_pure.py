@@ -1,4 +1,4 @@
-"""What renders brings no library with it: Discord's is imported only once the channel is opened."""
+"""The modules that render import no library: Discord's is imported when the channel is opened."""
 
 import subprocess
 import sys

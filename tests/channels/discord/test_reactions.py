@@ -1,4 +1,4 @@
-"""What a reaction says to the engine, and which ones say nothing."""
+"""Reactions that reach the engine, and those that do not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a message means to us: pure, over the wire's own JSON."""
+"""A message of the wire becomes an `InboundMessage`. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Discord refuses in the form in which we say it first, and in which form it gets there."""
+"""Messages that Discord refuses in their first form, and the form that it accepts."""
 
 from __future__ import annotations
 

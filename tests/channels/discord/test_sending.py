@@ -1,4 +1,4 @@
-"""What is sent, and what becomes of it when Discord refuses, stumbles, or says nothing."""
+"""Sending: what becomes of a message when Discord refuses it, fails, or does not answer."""
 
 from __future__ import annotations
 

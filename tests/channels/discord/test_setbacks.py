@@ -1,4 +1,4 @@
-"""How long a line that failed is left alone."""
+"""Setbacks of the connection: the pauses after them, and how they are reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The client library loses no event and waits for nothing that has ended, whatever is read in which order."""
+"""The client library loses no event, and waits for nothing that has ended, in any order of reading."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How Telegram's apps cut a text that is too long for one message. What is white at a cut is dropped."""
+"""Cuts a text that is too long for one message as Telegram's apps do. White space at a cut is dropped."""
 
 from collections.abc import Callable, Iterator
 

@@ -1,4 +1,4 @@
-"""All that stands behind whoever receives: a desk, a store of files, a clock that the test moves."""
+"""The receiver's surroundings: a desk, a store of files, a clock that the test moves."""
 
 from collections.abc import Callable
 from pathlib import Path

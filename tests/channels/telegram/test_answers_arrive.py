@@ -1,4 +1,4 @@
-"""An answer arrives, whatever Telegram says to its first form, its place or its server; else somebody hears of it."""
+"""An answer arrives although Telegram refuses its first form, its place or its server; else somebody is told."""
 
 from __future__ import annotations
 

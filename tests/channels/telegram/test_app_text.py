@@ -1,4 +1,4 @@
-"""Whoever is named in the house's own words sets no link and no mark in them: only code is markup there."""
+"""A person's name in a text of the app sets no link and no mark: only code is markup there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever goes wrong becomes a value that says what to do about it; nothing is raised and nothing hangs."""
+"""Every failure becomes a value that says what to do about it; nothing raises and nothing hangs."""
 
 import anyio
 import pytest

@@ -1,4 +1,4 @@
-"""Where several people talk: what is for us, who says it, and what is said of it; a whole gateway behind it."""
+"""Groups, with a whole gateway: which messages are for us, who wrote them, and what is answered."""
 
 from __future__ import annotations
 

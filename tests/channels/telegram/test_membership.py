@@ -1,4 +1,4 @@
-"""Whoever may talk to us is greeted where they add us; of strangers the owner hears; whoever puts us out is left alone."""
+"""The bot is added, removed or moved: members are greeted, the owner is told of strangers."""
 
 from __future__ import annotations
 

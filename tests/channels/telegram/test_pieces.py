@@ -1,4 +1,4 @@
-"""Whatever app cut a text, wherever, and whenever we are killed: it is whole, and once."""
+"""A text that an app cut into messages is joined: whole and once, also after a kill."""
 
 from __future__ import annotations
 

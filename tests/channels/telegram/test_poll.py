@@ -1,4 +1,4 @@
-"""Nothing that people send is lost or doubled, whatever the network, the store or the process does."""
+"""Nothing that people send is lost or doubled, although the network, the store or the process fails."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,4 +1,4 @@
-"""A real gateway on a real store behind the poller: what was said is answered once, whatever is told twice."""
+"""A real gateway on a real store behind the poller: a message is answered once, although its update comes twice."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

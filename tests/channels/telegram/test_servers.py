@@ -1,4 +1,4 @@
-"""How a server is addressed: `api_base`, `file_base`, `proxy`, and the names that people read when it fails."""
+"""The address of a server: `api_base`, `file_base`, `proxy`, and the names in messages about its failure."""
 
 import pytest
 from msgspec.structs import replace

@@ -1,4 +1,4 @@
-"""What a gateway has no time left to change when it stops, because Telegram wants a pause, the next one changes."""
+"""Changes that a stopping gateway could not make, because Telegram wanted a pause, are made by the next one."""
 
 from __future__ import annotations
 

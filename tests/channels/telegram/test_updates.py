@@ -1,4 +1,4 @@
-"""What waits is on the disk until it was taken, and no longer; the file has a bound, and so has what waits."""
+"""Waiting updates are on the disk until they are taken; the file and the queue have bounds."""
 
 from collections.abc import Iterable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Telegram calls us: only whoever knows the secret is heard, and 200 means that the update is kept."""
+"""The webhook: a request without the secret is refused, and 200 means that the update is kept."""
 
 import socket
 from collections.abc import AsyncIterator, Callable

@@ -1,4 +1,4 @@
-"""An update is read whatever is in it: what does not fit costs as little as it can, and never its neighbours."""
+"""Every update is read: a part that does not fit costs itself alone."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""What people typed is read as they typed it, addresses that hide behind words too; and no character of a text is lost."""
+"""Text that people typed is read letter by letter, also addresses behind words."""
 
 from collections.abc import Sequence
 from typing import Any

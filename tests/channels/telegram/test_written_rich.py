@@ -1,4 +1,4 @@
-"""A rich message that comes back to us is read as what it says; whatever stands in it, nothing raises."""
+"""A rich message of ours that comes back is read as text; nothing in it raises."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a process is called with: every key of the configuration, whatever the order."""
+"""The flags of a process: every key of the configuration, in any order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A whole gateway over the scripted app-server: whatever that does, every message ends once, and the next one works."""
+"""A whole gateway over a scripted app-server that fails: every message ends once, and the next one works."""
 
 from __future__ import annotations
 

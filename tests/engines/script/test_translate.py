@@ -1,4 +1,4 @@
-"""Whatever a process prints, and wherever it is cut, a turn is one well-formed stream with one end."""
+"""Any output of a process, cut anywhere, is one well-formed stream with one end."""
 
 from __future__ import annotations
 
