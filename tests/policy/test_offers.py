@@ -61,6 +61,7 @@ def test_only_the_very_command_is_offered(command: str) -> None:
         "/usr/bin/perl5.36 -e x",
         "nodejs -e x",
         "lua5.4 -e x",
+        "perl -n -e x",
         "node",
         "bash",
         "bash -c ls",

@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from pilothouse.core.errors import ConfigError
 from pilothouse.core.policy import MAX_CHARS, Rule, RuleKind, matches_glob, parse_rule
+from pilothouse.policy.commands import runs_file
 from pilothouse.policy.paths import NOWHERE, WorkspacePaths, joined, paths_in
 from pilothouse.policy.programs import (
     INTERPRETERS,
@@ -28,12 +29,11 @@ from pilothouse.policy.programs import (
 )
 from pilothouse.policy.reader_table import ANY_OPTION, MANY, READERS, Reads, Unknown
 from pilothouse.policy.readers import read_only
-from pilothouse.policy.script import Group, Items, Redirect, Script, Segment
+from pilothouse.policy.script import Group, Items, Redirect, Script, Segment, Word
 
 HELD = "the jail holds it: it reaches only its model and servers, and changes nothing beyond the workspace"
 MAX_FOLDERS = 8
 """Folders that a chain of `cd … ||` may end up in."""
-_FILE = re.compile(r"[A-Za-z0-9_@./][^\s]*")
 _TELLS_STATUS = frozenset({"echo", "printf", "test", "["})
 
 Folders = frozenset[str]
@@ -298,17 +298,10 @@ def remember_command(texts: Sequence[str]) -> tuple[Rule, ...]:
     name = plain_name(texts[0])
     if name in NEVER_REMEMBERED or "=" in texts[0] or not NO_RETURN.get(name, frozenset()).isdisjoint(texts):
         return ()
-    if name in INTERPRETERS and not _runs_file(texts[1:]):
+    if name in INTERPRETERS and not runs_file(tuple(map(Word, texts))):
         return ()
     line = shlex.join(texts)
     return () if re.search(r"[*?]", line) else _checked("glob", line)
-
-
-def _runs_file(args: Sequence[str]) -> bool:
-    """Tell whether an interpreter is given a file or a module, and not a text or its input."""
-    if args and args[0] == "-m":
-        args = args[1:]
-    return bool(args) and _FILE.fullmatch(args[0]) is not None
 
 
 def path_rule(kind: RuleKind, path: str, *, deep: bool = False) -> tuple[Rule, ...]:

@@ -49,7 +49,7 @@ _STEERING = re.compile(
 )
 """Variables that make a program run others."""
 _SHELL_VALUES = ("-o", "+o", "-O", "+O", "--rcfile", "--init-file")
-_HARMLESS = frozenset({"-n", "--version", "--help", "-V"})
+_HARMLESS = frozenset({"--version", "--help", "-V"})
 _INTERPRETER_OPTIONS = ("-u", "-B", "-I", "-s", "-S", "-O", "-w", "-W0")
 _RUN_BY_FIND = frozenset({"-exec", "-execdir", "-ok", "-okdir", "-x", "-X", "--exec", "--exec-batch"})
 _ANYTHING = Word("", "dynamic")
@@ -161,7 +161,7 @@ class _Search:
         elif len(words) == 2 and f"{name}+{words[1].text}" in VERSIONS:
             return
         elif program in INTERPRETERS or name in ("source", "."):
-            result.opaque = result.opaque or not _runs_file(words)
+            result.opaque = result.opaque or not runs_file(words)
         elif name in AWKS or name in SEDS:
             result.opaque = result.opaque or not _only_edits(words)
         elif name in ("make", "gmake") and any(_reads_input(word) for word in words[1:]):
@@ -197,7 +197,7 @@ class _Search:
             text = word.text
             if not _is_plain(word, home=True):
                 break
-            if text in _HARMLESS:
+            if text == "-n" or text in _HARMLESS:
                 return
             if text in _SHELL_VALUES and rest:
                 rest.pop(0)
@@ -260,7 +260,7 @@ def _with_input(name: str, words: tuple[Word, ...], at: int) -> tuple[Word, ...]
     return (rest[0], _ANYTHING, *rest[1:])
 
 
-def _runs_file(words: tuple[Word, ...]) -> bool:
+def runs_file(words: tuple[Word, ...]) -> bool:
     """Tell whether an interpreter is given a file or a module, and not a text or its input."""
     for word in words[1:]:
         text = word.text

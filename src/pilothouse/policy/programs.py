@@ -155,9 +155,5 @@ def _is_one(options: Options, text: str) -> bool:
 
 
 def _has_letter(options: Options, letters: str) -> bool:
-    for letter in letters:
-        if letter in options.letters:
-            return True
-        if letter in options.values:
-            return False
-    return False
+    first = next((letter for letter in letters if letter in options.letters + options.values), "\0")
+    return first in options.letters
