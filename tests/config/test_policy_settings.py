@@ -10,9 +10,14 @@ from tests.config.homes import Home
 
 from pilothouse.bootstrap.binding import read_pick
 from pilothouse.bootstrap.policy import ConfiguredRules, own_files
-from pilothouse.config import WORKSPACE_FILE_NAME, ConfigHolder, mode_in, narrowing_of
+from pilothouse.config import WORKSPACE_FILE_NAME, ConfigHolder, find_paths, mode_in, narrowing_of
+from pilothouse.core.ask import Ask
+from pilothouse.core.call import Call
 from pilothouse.core.errors import ConfigError
-from pilothouse.core.policy import MODES
+from pilothouse.core.ids import AskId
+from pilothouse.core.policy import MODES, Site
+from pilothouse.policy.decide import PolicyEnv, decide, tool_class
+from pilothouse.policy.paths import Filesystem
 
 
 @pytest.mark.parametrize(
@@ -136,6 +141,86 @@ def test_the_files_of_pilothouse_are_its_configuration_secrets_data_and_store(ho
     for file in (loaded.paths.config_file, loaded.paths.env_file, loaded.paths.state_dir / "x.sock"):
         assert any(str(file).startswith(one) for one in own), file
     assert str(loaded.paths.data_dir) in own
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home folder with a configuration in the platform's place, and a workspace."""
+    for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path.resolve()))
+    (tmp_path / "work" / "src").mkdir(parents=True)
+    file = find_paths({}).config_file
+    file.parent.mkdir(parents=True)
+    file.write_text("")
+    return tmp_path.resolve()
+
+
+def full_access(workspace: Path, call: Call, **environ: str) -> tuple[str, str]:
+    """Return the ruling and the class of a call, with the files that are really Pilothouse's own."""
+    env = PolicyEnv(Filesystem(), own_files(find_paths(environ), Home(workspace.parent).load().config))
+    ruling = decide(
+        Ask(AskId("a"), "approval", "x", call=call), (), Site(str(workspace), mode="full-access"), env
+    )
+    return ruling.outcome, tool_class(call, str(workspace), env)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "cp config.toml ~/.config/pilothouse/",
+        "tar xf e.tar -C ~/.config/pilothouse",
+        "rm -rf ~/.config/pilothouse",
+        "cd ~/.config/pilothouse && cp x .",
+        "cp x ~/.config/pilothouse/workspaces/w/PERMISSIONS.json",
+        "sed -i s/a/b/ ~/.config/pilothouse/*.toml",
+        "cat ~/.config/*/config.toml",
+        'cat "$HOME"/.config/*/config.toml',
+        "cat ~/.config/p?lothouse/config.toml",
+        "cat ~/.config/pilothouse/{config.toml,x}",
+        "cat ~/.con{x,f}ig/pilothouse/config.toml",
+        "F=~/.config/pilothouse; cat $F/config.toml",
+        'D=.config; cat "$HOME/$D/pilothouse/config.toml"',
+        "cat /proc/self/root/root/.config/pilothouse/config.toml",
+    ],
+)
+def test_the_folder_of_the_configuration_is_named_by_no_detour(machine: Path, command: str) -> None:
+    work = machine / "work"
+    assert full_access(work, Call("command", "Bash", str(work), command)) == ("ask", "own")
+
+
+def test_a_file_of_the_owner_about_a_workspace_is_one_of_pilothouse(machine: Path) -> None:
+    work, project = machine / "work", machine / "project"
+    file = "~/.config/pilothouse/workspaces/w/PERMISSIONS.json"
+    assert full_access(work, Call("change", "Write", str(work), paths=(file,))) == ("ask", "own")
+    named = {"PILOTHOUSE_CONFIG": str(project / "config.toml")}
+    for path, expected in {
+        "config.toml": ("ask", "own"),
+        ".env": ("ask", "own"),
+        "workspaces/w/PERMISSIONS.json": ("ask", "own"),
+        "src/a.py": ("allow", "ordinary"),
+    }.items():
+        assert full_access(project, Call("change", "Write", str(project), paths=(path,)), **named) == expected
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "ls src/**/*.ts",
+        "ls {src,x}",
+        "ls ~/*.txt",
+        "cp ~/Downloads/{a,b} .",
+        'sed -n "/$pattern/p" a',
+        "cat /proc/cpuinfo",
+        'PATH="$HOME/bin:$PATH" make',
+        "ls ~/.config/git",
+    ],
+)
+def test_full_access_asks_about_no_pattern_that_hardly_means_a_file_of_pilothouse(
+    machine: Path, command: str
+) -> None:
+    work = machine / "work"
+    assert full_access(work, Call("command", "Bash", str(work), command))[0] == "allow"
 
 
 def test_a_wrong_pick_is_told_what_to_type(capsys: pytest.CaptureFixture[str]) -> None:

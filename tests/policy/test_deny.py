@@ -460,11 +460,19 @@ def test_a_denied_path_is_found(plan: Plan, command: str) -> None:
         'cat "$PWD/src/$X"',
         "cat src/[a]pp.py",
         "python -c 'open(\"src/app.py\")'",
+        "perl -n -e 'open(X, \"src/app.py\")'",
     ],
 )
 def test_a_path_that_is_put_together_at_run_time_is_asked_about(plan: Plan, command: str) -> None:
     assert plan.rule(command, ["deny path src/app.py"], "full-access").outcome == "ask"
     assert plan.rule(command, ["deny path ~/.ssh/**"], "full-access").outcome != "deny"
+
+
+@pytest.mark.parametrize("path", ["~/.ssh/*", "~/.s*/id_rsa", '"$HOME"/.ssh/id*', "~/.ssh/id_?sa"])
+def test_a_pattern_in_the_home_folder_counts_by_the_files_that_it_means(plan: Plan, path: str) -> None:
+    rule = ["deny path ~/.ssh/id_rsa"]
+    assert plan.rule(f"cat {path}", rule, "full-access").outcome == ("ask" if "?" in path else "deny")
+    assert plan.rule("cat ~/.s*/known", rule, "full-access").outcome == "allow"
 
 
 def test_a_path_elsewhere_is_not_asked_about(plan: Plan) -> None:

@@ -25,7 +25,7 @@ INSTRUCTIONS = "CLAUDE.md"
 
 def make_jails(holder: ConfigHolder, log: Callable[..., None]) -> Jails:
     loaded = holder.loaded
-    hidden = (*own_files(loaded.paths, loaded.config), str(loaded.paths.config_file.parent / "workspaces"))
+    hidden = own_files(loaded.paths, loaded.config)
     home = os.path.realpath(os.path.expanduser("~"))
     uploads = str(loaded.paths.data_dir / "uploads")
     places = Places(str(loaded.paths.state_dir / "jails"), hidden, home, uploads)

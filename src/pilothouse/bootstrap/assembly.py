@@ -163,7 +163,7 @@ def _cached_settings(app: App, make: Callable[[Config], Settings]) -> Callable[[
 
 def _settings_dirs(app: App) -> dict[str, str]:
     """Maps the resolved folder of each configured workspace to the folder with the owner's files about it."""
-    root = app.holder.loaded.paths.config_file.parent / "workspaces"
+    root = app.holder.loaded.paths.workspace_settings
     sections = reversed([*app.config.workspaces.items()])  # of two names for one folder, the first counts
     return {os.path.realpath(os.path.expanduser(row.path)): str(root / name) for name, row in sections}
 

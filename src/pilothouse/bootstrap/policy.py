@@ -50,11 +50,13 @@ def make_classify(paths: Paths, config: Config) -> Classify:
 
 
 def own_files(paths: Paths, config: Config) -> tuple[str, ...]:
-    """Return the files and folders of Pilothouse itself: configuration, secrets, data, sockets and logs."""
+    """Return the files and folders of Pilothouse itself: configuration, secrets, settings of workspaces, data, sockets and logs."""
     settings = config.store.settings
     store = settings.get("path") if isinstance(settings, dict) else getattr(settings, "path", None)
     stored = [f"{os.path.expanduser(store)}{end}" for end in ("", "-wal", "-shm")] if store else []
-    found = (paths.config_file, paths.env_file, paths.data_dir, paths.state_dir, paths.log_dir)
+    folder = paths.config_folder
+    configured = (folder,) if folder else (paths.config_file, paths.env_file, paths.workspace_settings)
+    found = dict.fromkeys((*configured, paths.data_dir, paths.state_dir, paths.log_dir))
     return (*map(str, found), *stored)
 
 

@@ -24,6 +24,17 @@ class Paths(Struct, frozen=True):
         return self.config_file.parent / ".env"
 
     @property
+    def workspace_settings(self) -> Path:
+        """The folder with a folder of the owner's own files for each workspace."""
+        return self.config_file.parent / "workspaces"
+
+    @property
+    def config_folder(self) -> Path | None:
+        """The folder of the configuration if it is Pilothouse's alone: a file that somebody named may lie in a project."""
+        folder = self.config_file.parent
+        return folder if folder in (self.data_dir, _of_the_platform().config_file.parent) else None
+
+    @property
     def store_file(self) -> Path:
         return self.data_dir / "pilothouse.db"
 

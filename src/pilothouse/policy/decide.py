@@ -105,7 +105,7 @@ class _Judgement:
                 if rule.outcome == outcome and self._matcher.matches(rule):
                     return Ruling(outcome, f"matches the rule `{rule}`"), []
         if own := self.named_own():
-            return Ruling("ask", f"names a file of Pilothouse itself: {own}"), []
+            return Ruling("ask", f"names, or may name, a file of Pilothouse itself: {own}"), []
         for rule in self._rules:
             if rule.outcome != "allow" and (why := self._matcher.doubt(rule)):
                 return Ruling("ask", f"{why}, so this rule might apply: `{rule}`"), []
@@ -213,15 +213,11 @@ def _may_run_anything(call: Call) -> bool:
 
 def _names(call: Call) -> tuple[RuleKind, *tuple[str, ...]]:
     """Return the kind of rule that names a call, and the names in it."""
-    match call.kind:
-        case "web":
-            return "domain", call.host
-        case "mcp":
-            return "mcp", call.server, call.server_tool
-        case "skill":
-            return "skill", call.skill
-        case _:
-            return "tool", call.tool
+    if call.kind == "mcp":
+        return "mcp", call.server, call.server_tool
+    if call.kind == "skill":
+        return "skill", call.skill
+    return ("domain", call.host) if call.kind == "web" else ("tool", call.tool)
 
 
 def _short(why: str) -> str:

@@ -62,9 +62,17 @@ class DenyMatcher:
                 return self._is_meant(rule) and self._places.forbids(rule, self._paths.reals)
 
     def named_below(self, folders: Sequence[str], but: Sequence[str]) -> str:
-        """Return a path of the call that leads into one of `folders` and not into one of `but`; empty if there is none."""
+        """Return a path of the call that leads, or may lead, into one of `folders` and not into one of `but`; empty if there is none.
+
+        A pattern that may mean anything counts only where the text has the folder's name."""
+        paths, text = self._paths, self._call.command
         inside, outside = (tuple(folder.rstrip("/") + "/" for folder in some) for some in (folders, but))
-        named = (real for real in self._paths.reals if (real + "/").startswith(inside))
+        named = [
+            real for real in (*paths.reals, *paths.maybe, *paths.unseen) if (real + "/").startswith(inside)
+        ]
+        for folder in folders:
+            above = [seen for seen in paths.unseen if folder.startswith(seen.rstrip("/") + "/")]
+            named += [folder for seen in above if seen != "/" or folder.rpartition("/")[2] in text]
         return next((real for real in named if not (real + "/").startswith(outside)), "")
 
     def doubt(self, rule: Rule) -> str:

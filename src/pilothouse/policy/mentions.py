@@ -16,7 +16,7 @@ _HOME = re.compile(r"\$\{?HOME\}?")
 _HERE = re.compile(r"\$\{?(?:OLD)?PWD\}?|^~[+\-](?=/|$)")
 """The folder before the last `cd` counts as this one: every folder that a `cd` leads to is searched."""
 _WILD = re.compile(r"[?\[(][^/]*")
-_UNSETTLED = re.compile(r"(?<!\$)\{[^{}]*(?:,|\.\.)|(?<!\$)\([^()]*\|[^()]*\)|^[^$]*/[^$]*\$")
+_UNSETTLED = re.compile(r"(?<!\$)\{[^{}]*(?:,|\.\.)|(?<!\$)\([^()]*\|[^()]*\)|^[^$]*/[^$:]*\$")
 """A word that a shell spells out: `src/{a,b}.py`, `src/(a|b).py`, `src/$x`."""
 MAX_TEXTS = 1000
 MAX_INPUT = 200_000
@@ -60,7 +60,8 @@ def find_paths(
 ) -> MentionedPaths:
     """Follow every path of the call, and of the texts in its input, from every folder that it may begin in; expand patterns as of now."""
     written = _written_paths(call, [*texts, *commands.words])
-    settled = (_HERE.sub(".", _HOME.sub("~", text)) for text in commands.dynamic)
+    settled = [_HERE.sub(".", _HOME.sub("~", text)) for text in commands.dynamic]
+    globs = dict.fromkeys((*commands.globs, *[path for path in settled if path.startswith("~/")]))
     spelled_out = [path for path in settled if _UNSETTLED.search(path)]
     reals: dict[str, None] = {}
     unseen: dict[str, None] = {}
@@ -70,7 +71,7 @@ def find_paths(
     for folder in folders[:room]:
         meant: list[str] = []
         unclear = list(spelled_out)
-        for path in dict.fromkeys(commands.globs):
+        for path in globs:
             expanded = places.filesystem.expand(folder, path)
             meant += expanded or ()
             if expanded is None:

@@ -85,6 +85,7 @@ class Filesystem:
 
     def expand(self, folder: str, pattern: str) -> tuple[str, ...] | None:
         """Return the paths that a pattern matches now; None if too many, or if shells differ about it."""
+        pattern = self._home + pattern[1:] if pattern.startswith("~/") else pattern
         stars = sum("*" in part for part in pattern.split("/"))
         if re.search(r"[?\[\\(]|\*\*", pattern) or stars > MAX_MAGIC or not pattern.isascii():
             return None  # shells differ about brackets, `?` and `**`, by their settings and from Python
