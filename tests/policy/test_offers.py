@@ -117,6 +117,23 @@ def test_a_kept_rule_covers_the_paths_and_options_that_were_shown_and_no_others(
             assert plan.rule(other, rules, mode).outcome == "ask", other
 
 
+@pytest.mark.parametrize("shown", ["make test", "npm test", "python x.py", "pytest -q"])
+def test_a_kept_rule_is_bound_to_the_folder_of_the_workspace(plan: Plan, shown: str) -> None:
+    rules = plan.rule(shown).offers[0].rule.splitlines()
+    elsewhere = str(plan.root / "src")
+    for allowed in (shown, f"cd src && cd .. && {shown}"):
+        assert plan.rule(allowed, rules).outcome == "allow", allowed
+    for other, cwd in (
+        (f"cd src && {shown}", None),
+        (f"(cd src && ls) || cd src; {shown}", None),
+        (shown, elsewhere),
+    ):
+        ruling = plan.rule(other, rules, cwd=cwd)
+        assert (ruling.outcome, ruling.offers) == ("ask", ()), other
+    for written in (f"allow command {shown}", f"allow glob {shown.split(maxsplit=1)[0]}*"):
+        assert plan.rule(f"cd src && {shown}", [written]).outcome == "allow", written
+
+
 @pytest.mark.parametrize(
     ("rule", "inside", "outside"),
     [

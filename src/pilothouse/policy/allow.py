@@ -127,7 +127,7 @@ class Walk:
         if isinstance(found, Unknown) and self.held and self._runs_held(texts, folder):
             self.why = HELD
         elif isinstance(found, Unknown):
-            plain = all(word.form == "plain" for word in segment.words)
+            plain = all(word.form == "plain" for word in segment.words) and folder == self._places.root
             self._gap(found.why, remember_command(texts) if plain else ())
         else:
             self._read(found, folder)
@@ -163,20 +163,24 @@ class Walk:
         return (found or (pattern,)) if name in ANY_OPTION else None
 
     def _allowing(self, texts: tuple[str, ...], folder: str) -> Rule | None:
-        """Return the rule that names the command, and every word of it that leads out of the workspace."""
-        if "/" in texts[0] and not texts[0].startswith("/") and folder != self._places.root:
-            return None  # `./run` is another program in each folder
+        """Return the rule that names the command, and every word of it that leads out of the workspace.
+
+        `./run` is another program in each folder, and so is the very command that a person saw in the workspace's folder."""
+        at_root, line = folder == self._places.root, shlex.join(texts)
+        if "/" in texts[0] and not texts[0].startswith("/") and not at_root:
+            return None
         for rule in self._commands:
-            if rule.kind == "glob":
-                if not matches_glob(rule.pattern, shlex.join(texts)):
-                    continue
-                named = texts if rule.pattern == shlex.join(texts) else rule.pattern.split()
-            elif texts[: len(rule.words)] == rule.words and not is_another_program(texts, rule.words):
+            if rule.kind == "glob" and matches_glob(rule.pattern, line) and (at_root or rule.pattern != line):
+                named = texts if rule.pattern == line else rule.pattern.split()
+            elif (
+                rule.kind == "command"
+                and texts[: len(rule.words)] == rule.words
+                and not is_another_program(texts, rule.words)
+            ):
                 named = rule.words
             else:
                 continue
-            if folder != self._places.root:
-                named = ()
+            named = named if at_root else ()
             if all(text in named or self._stays_inside(text, folder) for text in texts[1:]):
                 return rule
         return None
