@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import re
+from typing import Any, cast
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.channels.telegram.scenes import ask as scene_ask
 from tests.channels.telegram.scenes import asked
 
+from pilothouse.channels.acp import dialogs as acp_dialogs
+from pilothouse.channels.acp.wire import ClientAbilities, ElicitationAbility, FormAbility
 from pilothouse.channels.discord.render import render as render_discord
+from pilothouse.channels.rpc import dialogs as rpc_dialogs
+from pilothouse.channels.rpc.params import UiCapabilities
+from pilothouse.channels.stdio_server import ClientRequests, ReplyFailed
 from pilothouse.channels.telegram.payload import Look as TelegramLook
 from pilothouse.channels.telegram.render import render as render_telegram
 from pilothouse.channels.terminal.ask_text import ask_body
@@ -23,7 +30,10 @@ from pilothouse.channels.text import (
     split_pieces,
     utf16_units,
 )
+from pilothouse.core.ask import Ask, AskKind, Option, RuleOffer
 from pilothouse.core.ask_view import whole_ask
+from pilothouse.core.call import Call
+from pilothouse.core.ids import AskId
 from pilothouse.core.text import reveal_hidden
 
 LINES = st.one_of(
@@ -217,6 +227,62 @@ def test_hidden_blank_and_turning_characters_are_visible_in_an_ask_on_every_chan
         told = "".join(text.split())
         assert [char for char in HIDDEN if _code(char) not in told] == [], where
     assert reveal_hidden("é ü 漢字 ❤\ufe0f\t\r\nמ") == "é ü 漢字 ❤\ufe0f\t\nמ", "letters and line ends stay"
+
+
+class Client:
+    """Notes what it is asked, and answers nothing."""
+
+    def __init__(self) -> None:
+        self.asked: list[Any] = []
+
+    async def ask(self, method: str, params: Any, result: type[object]) -> None:
+        self.asked.append(msgspec.to_builtins(params))
+        raise ReplyFailed
+
+
+FIRST, SECOND = "".join(HIDDEN[:10]), "".join(HIDDEN[10:])
+OPTIONS = (Option("a", f"A {FIRST}"), Option("b", f"B {SECOND}"))
+COMMAND = f"echo {FIRST} && {'x' * 200} {SECOND}"
+CALL = Call("command", "Bash", "/w", COMMAND, input={"command": COMMAND})
+KEEPS = RuleOffer("always", f"allow glob x {HIDDEN[6]}")
+PAYLOAD = {"tool": "Bash", "input": {"command": COMMAND}, "cwd": "/w"}
+TITLE = f"Which {FIRST}{SECOND}?"
+ASKS: list[tuple[AskKind, dict[str, Any]]] = [
+    ("approval", {"payload": PAYLOAD, "call": CALL, "offers": (KEEPS,)}),
+    ("approval", {"payload": PAYLOAD, "preview": f"-a {FIRST}\n+b {SECOND}"}),
+    ("question", {"options": OPTIONS}),
+    ("question", {"options": OPTIONS, "many": True, "free_text": True}),
+    ("question", {"free_text": True}),
+    ("plan", {}),
+]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("kind", "fields"), ASKS)
+async def test_hidden_characters_are_visible_in_what_editors_and_programs_are_asked(
+    kind: AskKind, fields: dict[str, Any]
+) -> None:
+    ask, client = Ask(AskId("a"), kind, TITLE, **fields), Client()
+    requests = cast("ClientRequests", client)
+    able = UiCapabilities(supports_confirm=True, supports_pick=True, supports_prompt=True)
+    await rpc_dialogs.decide(requests, able, ask, "run")
+    for forms in (ElicitationAbility(FormAbility()), None):
+        await acp_dialogs.decide(requests, ClientAbilities(forms), ask, acp_dialogs.AskPlace("s"))
+    assert len(client.asked) >= 2
+    for params in client.asked:
+        params.get("toolCall", {}).pop("rawInput", None)  # the input for the program, as it is
+        text = "".join(_texts(params))
+        assert [char for char in HIDDEN if char in text] == []
+        told = "".join(text.split())
+        assert [char for char in HIDDEN if _code(char) not in told] == []
+
+
+def _texts(value: Any) -> list[str]:
+    if isinstance(value, dict):
+        return [text for inner in value.values() for text in _texts(inner)]
+    if isinstance(value, (list, tuple)):
+        return [text for inner in value for text in _texts(inner)]
+    return [value] if isinstance(value, str) else []
 
 
 def _code(char: str) -> str:

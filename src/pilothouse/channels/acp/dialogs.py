@@ -31,6 +31,7 @@ from pilothouse.core.ask import Ask, Decision, input_of
 from pilothouse.core.ask_view import ask_lines, describe_offer, headline, rule_offered, subject
 from pilothouse.core.event import ToolCall
 from pilothouse.core.ids import TurnId
+from pilothouse.core.text import reveal_hidden
 
 ALLOW, ALWAYS, DENY = "allow", "allow_always", "deny"
 ANSWER, OTHER = "answer", "other"
@@ -81,7 +82,9 @@ async def _ask_permission(requests: ClientRequests, ask: Ask, place: AskPlace) -
     if rule := rule_offered(ask, lasting):
         until = "" if lasting == "always" else " (this session)"
         options.append(
-            PermissionOption(ALWAYS, f"Always allow {describe_offer(rule)}{until}", "allow_always")
+            PermissionOption(
+                ALWAYS, f"Always allow {reveal_hidden(describe_offer(rule))}{until}", "allow_always"
+            )
         )
     options.append(PermissionOption(DENY, "Deny", "reject_once"))
     chosen = await _request(requests, ask, place, tuple(options))
@@ -91,7 +94,7 @@ async def _ask_permission(requests: ClientRequests, ask: Ask, place: AskPlace) -
 
 
 async def _ask_options(requests: ClientRequests, ask: Ask, place: AskPlace) -> Decision:
-    options = tuple(PermissionOption(one.key, one.label, "allow_once") for one in ask.options)
+    options = tuple(PermissionOption(one.key, reveal_hidden(one.label), "allow_once") for one in ask.options)
     none = PermissionOption(DENY, "No answer", "reject_once")
     chosen = await _request(requests, ask, place, (*options, none))
     known = any(one.option_id == chosen for one in options)
@@ -114,20 +117,23 @@ def describe_call(ask: Ask, place: AskPlace) -> PermissionCall:
     if call is not None:
         kind = KINDS.get(call.kind, kind)
     name = call_name(place.turn_id, call.id if call is not None else ask.id)
-    title = subject(ask) if ask.call is not None and ask.kind == "approval" else headline(ask)
+    title = subject(ask) if ask.call is not None and ask.kind == "approval" else reveal_hidden(headline(ask))
     content = (*diffs_of(ask), *_lines(ask))
     return PermissionCall(name, title, kind or "other", content or None, input_of(ask))
 
 
 def _lines(ask: Ask) -> tuple[ToolContent, ...]:
-    """Return the lines beside the diff: values, folder, and the reason why a person is asked."""
-    lines = [line for line in ask_lines(ask) if line.sort != "diff"]
+    """Return the lines beside the diff: values, folder, and the reason why a person is asked.
+
+    A client shows the texts of a diff as they are, so one with hidden characters is among the lines, too."""
+    hides = reveal_hidden(ask.preview) != ask.preview
+    lines = [line for line in ask_lines(ask) if line.sort != "diff" or hides]
     text = "\n".join(f"{line.name}: {line.text}" if line.name else line.text for line in lines)
-    return (tool_text(text),) if text else ()
+    return (tool_text(reveal_hidden(text)),) if text else ()
 
 
 async def _ask_form(requests: ClientRequests, ask: Ask, place: AskPlace) -> Decision:
-    params = ElicitationParams(place.session_id, ask.title, form_of(ask))
+    params = ElicitationParams(place.session_id, reveal_hidden(ask.title), form_of(ask))
     told = await requests.ask(ELICITATION, params, ElicitationResult)
     content = told.content or {}
     if told.action != "accept":
@@ -145,7 +151,7 @@ async def _ask_form(requests: ClientRequests, ask: Ask, place: AskPlace) -> Deci
 
 def form_of(ask: Ask) -> dict[str, Any]:
     """Return the form of a question: its options or a text, and a text beside the options if that is allowed."""
-    choices = [{"const": option.key, "title": option.label} for option in ask.options]
+    choices = [{"const": option.key, "title": reveal_hidden(option.label)} for option in ask.options]
     answer: dict[str, Any] = {"type": "string", "title": "Answer"}
     if choices and ask.many:
         answer = {"type": "array", "title": "Answer", "items": {"anyOf": choices}}

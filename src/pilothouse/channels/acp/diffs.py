@@ -13,7 +13,7 @@ from typing import Any
 from pilothouse.channels.acp.wire import TextBlock, ToolContent, ToolDiff, ToolText
 from pilothouse.core.ask import Ask
 from pilothouse.core.call import Change
-from pilothouse.core.text import code_block
+from pilothouse.core.text import code_block, reveal_hidden
 
 _PATHS = ("file_path", "path", "filePath", "notebook_path")
 _OLD = ("old_string", "oldString", "old_str", "oldText")
@@ -32,7 +32,7 @@ def diffs_of(ask: Ask) -> tuple[ToolContent, ...]:
     found = pairs_of(change, cwd) if change is not None else ()
     if found or not ask.preview:
         return found
-    return (tool_text(code_block(ask.preview)),)
+    return (tool_text(code_block(reveal_hidden(ask.preview))),)
 
 
 def pairs_of(change: Change, cwd: str) -> tuple[ToolContent, ...]:

@@ -21,6 +21,7 @@ from pilothouse.channels.stdio_frames import FrameWriter
 from pilothouse.channels.stdio_server import ClientRequests, ReplyFailed
 from pilothouse.core.ask import Ask, Decision, is_secret
 from pilothouse.core.ask_view import ask_lines, describe_offer, headline, rule_offered
+from pilothouse.core.text import reveal_hidden
 
 OTHER = "pilothouse.other"
 OTHER_LABEL = "Something else…"
@@ -53,7 +54,7 @@ async def _confirm(dialogs: Dialogs, able: UiCapabilities, ask: Ask, run_id: str
         return None
     rule = rule_offered(ask, "always") or rule_offered(ask, "session")
     params = UiConfirmParams(
-        headline(ask),
+        reveal_hidden(headline(ask)),
         ask_message(ask),
         run_id,
         "Go ahead" if ask.kind == "plan" else "Allow",
@@ -72,10 +73,10 @@ async def _confirm(dialogs: Dialogs, able: UiCapabilities, ask: Ask, run_id: str
 async def _pick(dialogs: Dialogs, able: UiCapabilities, ask: Ask, run_id: str) -> Decision | None:
     if not able.supports_pick:
         return await _prompt(dialogs, able, ask, run_id) if ask.free_text else None
-    items = [PickItem(option.key, option.label) for option in ask.options]
+    items = [PickItem(option.key, reveal_hidden(option.label)) for option in ask.options]
     if ask.free_text and able.supports_prompt:
         items.append(PickItem(OTHER, OTHER_LABEL))
-    params = UiPickParams(ask.title, tuple(items), run_id, ask.many)
+    params = UiPickParams(reveal_hidden(ask.title), tuple(items), run_id, ask.many)
     told = await dialogs.ask("ui.pick.request", params, UiPickResult)
     if OTHER in told.ids:
         return await _prompt(dialogs, able, ask, run_id)
@@ -86,8 +87,9 @@ async def _prompt(dialogs: Dialogs, able: UiCapabilities, ask: Ask, run_id: str)
     if not able.supports_prompt:
         return None
     secret = is_secret(ask)
+    message = ask_message(ask) or reveal_hidden(ask.title)
     params = UiPromptParams(
-        headline(ask), ask_message(ask) or ask.title, run_id, multiline=not secret, secret=secret
+        reveal_hidden(headline(ask)), message, run_id, multiline=not secret, secret=secret
     )
     told = await dialogs.ask("ui.prompt.request", params, UiPromptResult)
     value = (told.value or "").strip()
@@ -100,4 +102,4 @@ def ask_message(ask: Ask) -> str:
     rule = rule_offered(ask, "always") or rule_offered(ask, "session")
     if rule:
         lines.append(f"Remember: allow {describe_offer(rule)}")
-    return "\n".join(lines)
+    return reveal_hidden("\n".join(lines))
