@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from pathlib import Path
 
 import anyio
@@ -426,6 +427,22 @@ async def test_engine_commands_reach_the_engine_for_owners_alone(tmp_path: Path,
         await rig.channel.say("/compact now", author=MEMBER)
         await rig.until_said("no command /compact")
         assert len(rig.engine.turns) == 2
+
+
+async def test_help_lists_the_engines_own_commands_for_who_may_use_them(tmp_path: Path) -> None:
+    class Commanding(PuppetEngine):
+        def commands(self, workspace: str) -> Sequence[str]:
+            return ("review", "status") if workspace == str(tmp_path) else ()
+
+    told = "Commands of puppet\n/review"
+    async with open_rig(tmp_path, Commanding(), engine_commands=True) as rig:
+        await rig.channel.say("hello")
+        await rig.until_ended()
+        assert (await reply_to(rig, "/help")).endswith(told), "/status is ours"
+        await rig.channel.say("hello", "group", private=False)
+        assert told not in await reply_to(rig, "/help", "group"), "there all words are framed"
+    async with open_rig(tmp_path / "plain", Commanding()) as rig:
+        assert told not in await reply_to(rig, "/help"), "they would not be passed on"
 
 
 async def test_compact_reaches_an_engine_that_can_compact_and_no_other(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from pilothouse.core.engine import (
     EngineSpec,
     Forks,
     Interruptible,
+    ListsCommands,
     ListsModels,
     ListsSessions,
     Steerable,
@@ -54,6 +55,7 @@ ABILITIES: Mapping[str, Ability] = {
     "terminal": Ability(
         "a session moves to a terminal and back by a line", lambda spec, _e, _x: spec.resume_lines is not None
     ),
+    "commands": Ability("`/help` lists its own commands, and passes them on", _on_engine(ListsCommands)),
     "models": Ability("`/model` lists its models", _on_engine(ListsModels)),
     "watch": Ability(
         "`pilothouse watch` shows a session that runs elsewhere",

@@ -131,6 +131,14 @@ class ListsModels(Protocol):
     def models(self) -> Sequence[Model]: ...
 
 
+@runtime_checkable
+class ListsCommands(Protocol):
+    """On the engine, not on the session. Names the program's own commands, without the slash, as the last session in a folder
+    told them, if they would reach it; without starting a process."""
+
+    def commands(self, workspace: str) -> Sequence[str]: ...
+
+
 class FoundSession(Struct, frozen=True):
     """A session that the engine's program keeps, also one begun in a terminal. `title` is its name or its first words."""
 

@@ -222,6 +222,21 @@ async def test_an_agent_that_would_obey_a_folder_starts_only_where_it_is_trusted
         assert end_of(await read(session, "Hello")).answer == "Hello"
 
 
+async def test_a_command_goes_alone_and_its_names_are_known_after_a_turn(tmp_path: Path) -> None:
+    (tmp_path / "PERMISSIONS.json").write_text('{"tier": "full", "note": "Be careful."}')
+    scripted = Scripted(tmp_path, append_system_prompt="Be brief.")
+    async with scripted.engine() as engine:
+        assert engine.commands(str(scripted.workspace)) == ()
+        async with engine.open(scripted.brief(settings_dir=str(tmp_path))) as session:
+            for text in ("/plan the day", "Hello"):
+                await read(session, text)
+        assert engine.commands(str(scripted.workspace)) == ("plan",)
+    command, first = [one["prompt"][0]["text"] for one in scripted.sent("session/prompt")]
+    assert command == "/plan the day"
+    assert first.startswith("Be brief.")
+    assert "Be careful." in first
+
+
 async def test_a_limit_of_the_workspace_that_cannot_be_held_keeps_the_agent_out(tmp_path: Path) -> None:
     (tmp_path / "PERMISSIONS.json").write_text('{"tier": "readonly"}')
     scripted = Scripted(tmp_path, agent=Agent("Stranger"))

@@ -73,6 +73,8 @@ async def test_an_owners_files_and_commands_work_and_a_members_are_words(tmp_pat
             asked = len(api.main)
             await gateway.channel.say("/clear", author=MEMBER)
             await gateway.until_said("There is no command /clear")
+            await gateway.channel.say("/help")
+            await gateway.until_said("Commands of claude\n")
             await gateway.channel.say("/clear")
             await gateway.until_ended(3)
             assert len(api.main) == asked, "the model heard of neither"

@@ -72,6 +72,7 @@ def settings(url: str) -> dict[str, Any]:
         "model": named,
         "small_model": named,
         "enabled_providers": ["scripted"],
+        "command": {"greet": {"template": "Say hello to $ARGUMENTS.", "description": "Greets"}},
         "provider": {"scripted": provider},
     }
 

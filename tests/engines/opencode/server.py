@@ -27,6 +27,7 @@ SETTINGS: dict[str, Any] = {
     "/experimental/tool/ids": ["bash", "read", "plugin_tool"],
     "/agent": [AGENT],
     "/mcp": {},
+    "/command": [{"name": "greet", "template": "Say hello to $ARGUMENTS."}],
 }
 
 
@@ -230,6 +231,8 @@ class State:
                 self.history.setdefault(id, []).append(turn)
                 threading.Thread(target=turn.run, daemon=True).start()
                 return 204, None
+            case ["session", id, "command"]:
+                return 400, {"name": "BadRequest", "data": {"message": f"no command {body['command']}"}}
             case ["session", id, "abort"]:
                 if turn := self.turns.get(id):
                     turn.stopped.set()

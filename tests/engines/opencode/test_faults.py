@@ -21,6 +21,7 @@ from pilothouse.core.errors import EngineError
 from pilothouse.core.event import ResumeToken, TurnEnded
 from pilothouse.core.ids import SessionId
 from pilothouse.core.outcome import Failure
+from pilothouse.core.turn import Prompt
 from pilothouse.engines.opencode.config import OpenCodeConfig
 from pilothouse.engines.opencode.engine import OpenCodeEngine
 from pilothouse.engines.opencode.session import OpenCodeSession
@@ -106,6 +107,14 @@ async def test_one_server_is_told_rules_and_model_and_survives_every_fault(tmp_p
     assert all(one["body"]["model"] == {"providerID": "p", "modelID": "other"} for one in prompts)
     assert all(one["login"] for one in prompts)
     assert scripted.sent("/global/dispose")
+
+
+@pytest.mark.anyio
+async def test_a_command_that_the_server_refuses_fails_its_turn(tmp_path: Path) -> None:
+    async with session_of(Scripted(tmp_path, owner_commands=True)) as session:
+        failure = failure_of(await read(session, Prompt("/greet Ada", commands=True)))
+        assert "no command greet" in failure.text
+        assert end_of(await read(session, "say Hello")).answer == "Hello"
 
 
 @pytest.mark.anyio

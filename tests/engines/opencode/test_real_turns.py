@@ -101,8 +101,10 @@ async def on_stage(folder: Path, **config: Any) -> AsyncIterator[Stage]:
 
 
 async def test_one_server_answers_asks_stops_and_goes_on_after_a_kill(tmp_path: Path) -> None:
-    async with on_stage(tmp_path, max_retries=0, append_system_prompt="Be brief.") as stage:
+    settings: dict[str, Any] = {"max_retries": 0, "append_system_prompt": "Be brief.", "owner_commands": True}
+    async with on_stage(tmp_path, **settings) as stage:
         await an_answer_has_its_usage_and_the_words_of_the_system(stage)
+        await an_owners_command_runs_and_other_peoples_are_words(stage)
         await a_session_is_listed_and_goes_on_from_an_earlier_prompt(stage)
         await a_session_is_watched_by_another_process(stage)
         await an_approved_command_runs(stage)
@@ -131,6 +133,20 @@ async def an_answer_has_its_usage_and_the_words_of_the_system(stage: Stage) -> N
     assert "Be brief." in stage.requests[0].text
     assert stage.requests[0].headers["authorization"] == f"Bearer {KEY}"
     assert [model.name for model in stage.engine.models()] == [f"scripted/{MODEL}"]
+
+
+async def an_owners_command_runs_and_other_peoples_are_words(stage: Stage) -> None:
+    assert "greet" in stage.engine.commands(str(stage.rig.workspace))
+    stage.script(shell("touch greeted.txt"), say("Hello, Ada."), say("What?"))
+    async with stage.engine.open(stage.rig.brief()) as session:
+        typed = Prompt("/greet Ada and\nBen", commands=True)
+        ran = await read(session, typed, when=answer_with(session, ALLOW))
+        heard = await read(session, "/greet Ada")
+    assert (end_of(ran).outcome, end_of(ran).answer) == ("completed", "Hello, Ada.")
+    assert len(asks_of(ran)) == 1, "its calls are judged"
+    assert "Say hello to Ada and\\nBen." in stage.requests[0].text
+    assert end_of(heard).answer == "What?"
+    assert stage.requests[-1].prompt == "/greet Ada"
 
 
 async def a_session_is_listed_and_goes_on_from_an_earlier_prompt(stage: Stage) -> None:

@@ -91,6 +91,8 @@ class AcpEngine:
         self._tasks: TaskGroup | None = None
         self._pool: Pool[Launch, AcpLink] | None = None
         self._models = ModelList(Path(host.state_dir, "models.json"))
+        self._commands: dict[str, tuple[str, ...]] = {}
+        """By workspace."""
         self._lists = True
         """False once the agent has said that it cannot list sessions."""
 
@@ -119,6 +121,9 @@ class AcpEngine:
     def models(self) -> Sequence[Model]:
         """Return the configured model, then those that the agent offered last."""
         return self._models.after(self._config.model)
+
+    def commands(self, workspace: str) -> Sequence[str]:
+        return self._commands.get(workspace, ())
 
     @asynccontextmanager
     async def open(self, brief: Brief) -> AsyncIterator[AcpSession]:
@@ -180,7 +185,7 @@ class AcpEngine:
         instructions = "" if brief.resume else "\n\n".join(filter(None, parts))
         access = Access(
             lease=partial(self._lease, brief),
-            give_back=self._give_back,
+            give_back=partial(self._end_turns, brief.workspace),
             watch=self._expect_end,
             blobs=host.blobs,
             judge=judge_within(allowed, host.judge),
@@ -232,6 +237,10 @@ class AcpEngine:
             options=config.options,
             guarded=self._is_guarded(brief),
         )
+
+    async def _end_turns(self, workspace: str, link: AcpLink, broken: bool) -> None:
+        self._commands[workspace] = link.commands or self._commands.get(workspace, ())
+        await self._give_back(link, broken)
 
     async def _give_back(self, link: AcpLink, broken: bool) -> None:
         if self._pool is not None:

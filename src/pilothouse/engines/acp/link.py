@@ -53,6 +53,7 @@ OTHER_VERSION = (
 MAX_PROSE = 50
 """Lines of prose before the greeting's answer, after which the program is given up."""
 MAX_MODELS = 200
+MAX_COMMANDS = 100
 WORDS_CHARS = 200
 ENDED = WireError("the agent has ended")
 
@@ -99,6 +100,7 @@ class AcpLink(RpcLink[wire.Heard]):
         self.modes: dict[str, Any] = {}
         self.options: list[dict[str, Any]] = []
         self.models: tuple[Model, ...] = ()
+        self.commands: tuple[str, ...] = ()
         self.model = ""
         self.cost = 0.0
         self.counted: Mapping[str, int] = {}
@@ -203,6 +205,8 @@ class AcpLink(RpcLink[wire.Heard]):
             self.modes = {**self.modes, "currentModeId": update.current_mode_id}
         if update.session_update == "config_option_update":
             self.note_state({"configOptions": update.config_options})
+        if update.session_update == "available_commands_update":
+            self.commands = _command_names(update.available_commands)
         if not self.port.busy:
             return None
         delta = update.session_update in ("agent_message_chunk", "agent_thought_chunk")
@@ -250,6 +254,11 @@ def _read_abilities(result: dict[str, Any]) -> Abilities:
 
 def _dict(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
+
+
+def _command_names(listed: list[Any]) -> tuple[str, ...]:
+    found = [one.get("name") for one in listed if isinstance(one, dict)]
+    return tuple(str(name).removeprefix("/") for name in found if name)[:MAX_COMMANDS]
 
 
 def _models(listed: Any, key: str) -> tuple[Model, ...]:

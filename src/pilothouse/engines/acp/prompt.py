@@ -23,7 +23,7 @@ class Message(Struct, frozen=True):
 
 
 class PromptComposer:
-    """The `note` is added to every prompt, the `instructions` to the first one of a session that is no command."""
+    """The `note` is added to every prompt that is no command, the `instructions` to the first such one of a session."""
 
     def __init__(
         self, blobs: Blobs, workspace: str, program: str, note: str, instructions: str, uploads: str = ""
@@ -40,11 +40,10 @@ class PromptComposer:
         given = await Attachments(self._blobs, self._workspace, self._program, types, self._uploads).give(
             prompt
         )
-        if prompt.text.startswith("/"):  # a command of the agent counts only at the beginning
-            before = ""
-        else:
-            before, self._instructions = self._instructions, ""
-        parts = (before, self._note, prompt.text, *given.saved)
+        before = ""
+        if not prompt.text.startswith("/"):  # a command of the agent counts only at the beginning
+            before, self._instructions = "\n\n".join(filter(None, (self._instructions, self._note))), ""
+        parts = (before, prompt.text, *given.saved)
         text = "\n\n".join(part for part in parts if part)
         return Message([text_block(text), *map(_image, given.inline)], given.notices)
 

@@ -31,7 +31,7 @@ from pilothouse.engines.workspace_files import BOOTSTRAP, WORKSPACE_FILES
 
 TYPE = EngineId("acp")
 VERSION_WITHIN_S = 20.0
-VARIES = ("steer", "images", "resume", "sessions", "models")
+VARIES = ("steer", "images", "resume", "sessions", "commands", "models")
 
 
 def build(id: EngineId, agent: Agent, config: AcpConfig, host: EngineHost) -> Engine:

@@ -23,6 +23,7 @@ ALIASES = (Model("opus", "Opus"), Model("sonnet", "Sonnet"), Model("haiku", "Hai
 OWN_CHOICE = "default"
 """Lets Claude choose; not offered, because `/model default` means the same for every engine."""
 MAX_MODELS = 100
+MAX_COMMANDS = 100
 
 PermissionMode = Literal["default", "acceptEdits", "auto", "bypassPermissions", "manual", "dontAsk", "plan"]
 OutputFormat = Literal["stream-json", "text"]
@@ -44,8 +45,24 @@ class _Offered(Struct, frozen=True):
     title: str = field(default="", name="displayName")
 
 
+class _Named(Struct, frozen=True):
+    name: str
+
+
 class _Greeting(Struct, frozen=True):
     models: list[_Offered] = field(default_factory=list)
+
+
+class _Commands(Struct, frozen=True):
+    commands: list[_Named] = field(default_factory=list)
+
+
+def read_commands(greeting: Any) -> tuple[str, ...]:
+    """Return the names of the commands in the answer to `initialize`; empty if it cannot be read."""
+    try:
+        return tuple(one.name for one in msgspec.convert(greeting, _Commands).commands)[:MAX_COMMANDS]
+    except msgspec.ValidationError:
+        return ()
 
 
 def read_models(greeting: Any, given: str | None) -> tuple[Model, ...]:

@@ -92,6 +92,8 @@ class ClaudeEngine:
         """Flags that the installed program does not know."""
         self._wakes = WokenTurns[ClaudeProcess](ENGINE_ID, PROGRAM, WAKE_REASONS, new_uuid, host.log)
         self._offered: tuple[Model, ...] = ALIASES
+        self._commands: dict[str, tuple[str, ...]] = {}
+        """By workspace."""
         self._in_text: set[str] = set()
         self._scratch = ""
         self._own: dict[str, str] = {}
@@ -134,6 +136,9 @@ class ClaudeEngine:
         named = (self._config.model, self._config.fallback_model)
         configured = {name: Model(name) for name in named if name}
         return tuple((configured | {model.name: model for model in self._offered}).values())
+
+    def commands(self, workspace: str) -> Sequence[str]:
+        return self._commands.get(workspace, ()) if self._config.owner_commands else ()
 
     @asynccontextmanager
     async def open(self, brief: Brief) -> AsyncIterator[ClaudeSession | TextSession]:
@@ -354,6 +359,7 @@ class ClaudeEngine:
         site = msgspec.structs.replace(site, isolation=process.launch.isolation)
         process.owner = brief.session_id
         self._offered = process.models or self._offered
+        self._commands[brief.workspace] = process.commands
         process.dialogue.gate.judge = partial(self._judge, site, self._permissions(brief))
         process.guarded = site.mode != "full-access"
 

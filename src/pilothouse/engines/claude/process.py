@@ -20,7 +20,7 @@ from pilothouse.core.event import SessionStarted, ToolCall, ToolFinished, ToolSt
 from pilothouse.core.ids import AskId, SessionId
 from pilothouse.core.outcome import Failure
 from pilothouse.engines.claude import control, wire
-from pilothouse.engines.claude.config import read_models
+from pilothouse.engines.claude.config import read_commands, read_models
 from pilothouse.engines.claude.control import Reply
 from pilothouse.engines.claude.failures import explain_spawn
 from pilothouse.engines.claude.gate import Dialogue, Gate
@@ -108,6 +108,7 @@ class ClaudeProcess(SharedProcess[Failure]):
         self.settings = settings
         self.models: tuple[Model, ...] = ()
         """The models that it offers; empty before its greeting."""
+        self.commands: tuple[str, ...] = ()
         self.owner = SessionId("")
         """Our session that used it last."""
         self.dialogue = Dialogue(settings.gate)
@@ -322,6 +323,7 @@ class ClaudeProcess(SharedProcess[Failure]):
     def _on_initialized(self, reply: Reply) -> None:
         self._initialized = reply.subtype == "success"
         self.models = read_models(reply.response, self.launch.model)
+        self.commands = read_commands(reply.response)
         if not self._initialized:
             self.condemn(Failure("bad_request", f"Claude Code did not start: {reply.error[:300]}"))
         self._ready.set()

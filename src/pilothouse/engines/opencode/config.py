@@ -32,6 +32,8 @@ class OpenCodeConfig(Struct, frozen=True, forbid_unknown_fields=True):
     """Read in every session, after the workspace's own files (SOUL.md and so on)."""
     resume_line: bool = False
     """Close each answer with the line that resumes its session."""
+    owner_commands: bool = False
+    """Let OpenCode's `/commands` of an owner work. Their templates run commands and read files that nobody judges."""
     max_retries: Annotated[int, Meta(ge=0, description="a whole number of at least 0")] = 5
     """Attempts of OpenCode to make a request again before the turn fails; it makes 5 at most."""
     stop_grace_s: Positive = 10.0

@@ -79,6 +79,8 @@ class OpenCodeEngine(LinkOwner[OpenCodeLink]):
             prompt_is_set=bool(config.append_system_prompt),
         )
         self._servers: dict[Key, OpenCodeLink] = {}
+        self._commands: dict[str, tuple[str, ...]] = {}
+        """By workspace."""
         self._numbers: Iterator[int] = count(1)
         self._offered = ModelList(Path(host.state_dir, "opencode", "models.json"))
 
@@ -93,6 +95,9 @@ class OpenCodeEngine(LinkOwner[OpenCodeLink]):
     def models(self) -> Sequence[Model]:
         """Return the configured model, then those that the last server offered."""
         return self._offered.after(self._config.model)
+
+    def commands(self, workspace: str) -> Sequence[str]:
+        return self._commands.get(workspace, ()) if self._config.owner_commands else ()
 
     async def sessions(self, workspace: str, *, trusted: bool = False) -> Sequence[FoundSession]:
         """Ask a server for the sessions of a folder, whichever program began them."""
@@ -133,9 +138,10 @@ class OpenCodeEngine(LinkOwner[OpenCodeLink]):
             problem if brief.resume else (*problem, *told),
             guarded=brief.approval_mode != "full-access",
         )
-        access = Access(self._lease, host.blobs, judge_within(allowed, host.judge), self._new_id, self._now)
-        uploads = host.uploads(brief.workspace)
-        composer = PromptComposer(host.blobs, brief.workspace, render_note(allowed.note), uploads)
+        judge = judge_within(allowed, host.judge)
+        access = Access(self._lease, host.blobs, judge, self._new_id, self._now, self._ask_aside)
+        uploads, note = host.uploads(brief.workspace), render_note(allowed.note)
+        composer = PromptComposer(host.blobs, brief.workspace, note, uploads, commands=config.owner_commands)
         return OpenCodeSession(access, brief, plan, composer)
 
     async def _ask(self, workspace: str, path: str, what: str, **query: str) -> Any:
@@ -153,9 +159,17 @@ class OpenCodeEngine(LinkOwner[OpenCodeLink]):
         name = f"{brief.session_id}.{next(self._numbers)}"
         while True:
             link = await self._server(brief)
-            self._offered.keep((await link.folder(brief.workspace)).models)
+            folder = await link.folder(brief.workspace)
+            self._offered.keep(folder.models)
+            self._commands[brief.workspace] = folder.commands
             if port := link.lease(name):
                 return link, port
+
+    def _ask_aside(
+        self, link: OpenCodeLink, port: OpenCodePort, path: str, body: Any, directory: str
+    ) -> None:
+        assert self._tasks is not None, "a session is leased from an engine that runs"
+        self._tasks.start_soon(link.run_aside, port, path, body, directory)
 
     async def _server(self, brief: Brief) -> OpenCodeLink:
         """Return a server that is ready, with the brief's trust and environment."""

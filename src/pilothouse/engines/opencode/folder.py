@@ -19,12 +19,15 @@ from pilothouse.engines.opencode.models import default_model, read_models
 from pilothouse.engines.opencode.session_list import next_prompt
 from pilothouse.engines.opencode.wire_parts import read_message, read_part
 
+MAX_COMMANDS = 100
+
 
 class Folder(Struct, frozen=True):
     models: tuple[Model, ...] = ()
     default: str = ""
     tools: Any = None
     agents: Any = None
+    commands: tuple[str, ...] = ()
     servers: dict[str, Any] = field(default_factory=dict)
     """MCP servers by name, with the settings that we gave them."""
 
@@ -37,7 +40,7 @@ async def read_folder(api: Api, directory: str) -> Folder:
         answers[path] = await api.get(path, directory)
 
     async with anyio.create_task_group() as tasks:
-        for path in ("/config", "/config/providers", "/experimental/tool/ids", "/agent", "/mcp"):
+        for path in ("/config", "/config/providers", "/experimental/tool/ids", "/agent", "/mcp", "/command"):
             tasks.start_soon(ask, path)
     for answer in answers.values():
         if not answer.ok:
@@ -48,6 +51,7 @@ async def read_folder(api: Api, directory: str) -> Folder:
         default_model(answers["/config"].value, providers),
         answers["/experimental/tool/ids"].value,
         answers["/agent"].value,
+        tuple(str(one.get("name")) for one in _objects(answers["/command"].value))[:MAX_COMMANDS],
         dict.fromkeys(servers, None) if isinstance(servers, dict) else {},
     )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Awaitable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
@@ -18,6 +18,7 @@ from pilothouse.engines.link import IGNORES_STOP, Exit, Link, LinkPlan, Port
 from pilothouse.engines.opencode import wire
 from pilothouse.engines.opencode.api import Api
 from pilothouse.engines.opencode.asks import refuse
+from pilothouse.engines.opencode.failures import explain_answer
 from pilothouse.engines.opencode.folder import Folder, read_folder
 from pilothouse.engines.opencode.rules import Rule
 from pilothouse.engines.opencode.wire_parts import TextPart
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from pilothouse.http.client import HttpClient
 
 RECONNECT_S = 0.2
+LONGEST_TURN_S = 24 * 3600.0
 DISPOSE_S = 5.0
 MAX_RULES = 200
 _LISTENS = re.compile(rb"listening on (https?://\S+)")
@@ -98,6 +100,13 @@ class OpenCodeLink(Link[wire.Heard, None]):
         answer = await self.api.post(f"/session/{session}/abort", None, directory, within_s=grace_s)
         if not answer.ok and self.alive:
             self.condemn(IGNORES_STOP)
+
+    async def run_aside(self, port: OpenCodePort, path: str, body: Any, directory: str) -> None:
+        """Send a request that is answered when its turn has ended. A refusal fails the turn."""
+        turn = port.turn
+        answer = await self.api.post(path, body, directory, within_s=LONGEST_TURN_S)
+        if answer.status and not answer.ok and port.busy and port.turn == turn:
+            port.mailbox.put_last(explain_answer(answer.status, answer.value, "run the command"))
 
     async def dispose(self) -> None:
         """Let the server end what it still runs: it would leave its commands behind."""

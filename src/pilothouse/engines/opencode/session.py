@@ -39,7 +39,7 @@ from pilothouse.engines.opencode.folder import (
 )
 from pilothouse.engines.opencode.link import OpenCodeLink, OpenCodePort
 from pilothouse.engines.opencode.models import choose_model
-from pilothouse.engines.opencode.prompt import Message, PromptComposer
+from pilothouse.engines.opencode.prompt import Message, PromptComposer, command_body
 from pilothouse.engines.opencode.rules import missing_rules, session_rules
 from pilothouse.engines.opencode.translate import TurnTranslator
 from pilothouse.engines.titles import one_line
@@ -78,6 +78,8 @@ class Access(Struct, frozen=True):
     judge: Judge
     new_id: Callable[[], str]
     now: Callable[[], float]
+    ask_aside: Callable[[OpenCodeLink, OpenCodePort, str, Any, str], None]
+    """Sends a request whose answer comes at the turn's end; one that is refused fails the turn."""
 
 
 class SessionPlan(Struct, frozen=True):
@@ -198,7 +200,7 @@ class OpenCodeSession(TurnLoop[TurnTranslator]):
         link.note_rules(self._id, rules)
 
     async def _begin(self, prompt: Prompt) -> tuple[TurnTranslator, Sequence[Step]]:  # pyrefly: ignore[missing-override-decorator]
-        message = await self._composer.compose(prompt)
+        message = await self._composer.compose(prompt, self._folder.commands)
         turn = self._turn = self._translator("")
         try:
             link = await self._ready()
@@ -240,8 +242,13 @@ class OpenCodeSession(TurnLoop[TurnTranslator]):
         return await self._prompt(link, id, message)
 
     async def _prompt(self, link: OpenCodeLink, id: str, message: Message) -> Answer:
+        folder = self._brief.workspace
+        if message.command and self._port is not None:
+            body = command_body(id, message, self._model, self._plan.extra)
+            self._access.ask_aside(link, self._port, f"/session/{self._id}/command", body, folder)
+            return Answer(202)
         body = {"messageID": id, "parts": message.parts, "model": self._model, **self._plan.extra}
-        return await link.api.post(f"/session/{self._id}/prompt_async", body, self._brief.workspace)
+        return await link.api.post(f"/session/{self._id}/prompt_async", body, folder)
 
     async def _name(self, link: OpenCodeLink, text: str) -> None:
         """Give a new session a title: OpenCode would ask the model for one."""

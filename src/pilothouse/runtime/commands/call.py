@@ -53,6 +53,8 @@ class LanesAnswer(Struct, frozen=True):
 class Prepared(Struct, frozen=True):
     """Results of work done before the transaction, which must not wait. Each field belongs to one command."""
 
+    commands: tuple[EngineId, Sequence[str]] = (EngineId(""), ())
+    """`/help`: the conversation's engine, and the commands of its own that it is passed."""
     models: Listed = field(default_factory=dict)
     """`/model`: the models that each engine lists."""
     opened: Address | str = ""

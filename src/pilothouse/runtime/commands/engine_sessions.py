@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 
 import anyio
 from msgspec import Struct
 
 from pilothouse.core.conversation import Session
-from pilothouse.core.engine import Forks, FoundSession, ListsSessions, SessionPoint
+from pilothouse.core.engine import Forks, FoundSession, ListsCommands, ListsSessions, SessionPoint
 from pilothouse.core.ids import EngineId, SessionId
 from pilothouse.core.message import Address
 from pilothouse.core.store import Tx
@@ -88,6 +89,13 @@ async def _list(ports: Ports, engine: ListsSessions, workspace: str) -> tuple[Fo
 def _trust_in(tx: Tx, workspace: str) -> tuple[str, StoredTrust]:
     real = os.path.realpath(workspace)
     return real, stored_trust(tx, real)
+
+
+async def list_commands(ports: Ports, address: Address) -> tuple[EngineId, Sequence[str]]:
+    """Return the conversation's engine, and its own commands as far as they are known. Starts nothing."""
+    place = await ports.store.read(lambda tx: _place(tx, ports.settings(), address, ""))
+    engine = ports.engines.get(place.engine)
+    return place.engine, engine.commands(place.workspace) if isinstance(engine, ListsCommands) else ()
 
 
 def _may_begin_token(settings: Settings, engine: EngineId, word: str) -> bool:

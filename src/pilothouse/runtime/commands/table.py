@@ -80,6 +80,9 @@ def _help(call: CommandCall) -> Reply:
     for spec in COMMANDS.values():
         if menu in spec.menus:
             topics.setdefault(spec.topic, []).append(f"{spec.usage} – {spec.summary}")
+    engine, listed = call.prepared.commands
+    if own := [f"/{name}" for name in listed if name not in COMMANDS and name not in ALIASES]:
+        topics[f"Commands of {engine}"] = [", ".join(own)]
     return Reply("\n\n".join("\n".join([topic, *lines]) for topic, lines in topics.items()))
 
 

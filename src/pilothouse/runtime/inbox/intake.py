@@ -31,7 +31,7 @@ from pilothouse.core.store import Tx
 from pilothouse.runtime.admission import handle_stranger, offered_code, should_reply_to_stranger
 from pilothouse.runtime.asks.answers import Answers
 from pilothouse.runtime.commands.call import QUOTES, Opening, Prepared
-from pilothouse.runtime.commands.engine_sessions import ask_engine
+from pilothouse.runtime.commands.engine_sessions import ask_engine, list_commands
 from pilothouse.runtime.commands.files import find_file, open_thread
 from pilothouse.runtime.commands.folders import look_for_folders
 from pilothouse.runtime.commands.lanes import ask_lanes, deed_of
@@ -281,6 +281,10 @@ class Intake:
         match way:
             case Command(name="stop"):
                 return Prepared(expected=self._fetches.messages(), said_at=said.sent_at)
+            case Command(name="help") if said.private and self._is_message(
+                Unknown("", None), await self._role(said.author, said.address)
+            ):
+                return Prepared(commands=await list_commands(ports, said.address))
             case Command(name="model"):
                 return Prepared(models=list_models(ports))
             case Command(name="topic") if await self._is_first(said, "command.topic"):
