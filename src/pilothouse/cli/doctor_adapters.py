@@ -42,7 +42,8 @@ def check_engines(plugins: Plugins, config: Config, *, model: bool = False) -> I
         name, status = one.id, one.status
         bad: State = "broken" if name == chosen or (wanted == AUTO and name != SCRIPTED) else "warn"
         state: State = "ok" if status.available else "broken" if name == chosen else "warn"
-        yield Check(f"engine {name}", state, status.problem or status.version or "works", status.fix)
+        found_text = " · ".join(filter(None, (status.version or "works", status.note)))
+        yield Check(f"engine {name}", state, status.problem or found_text, status.fix)
         if status.available and (engine := config.engines.get(name)) is not None:
             yield from _check_working(one, plugins.engine(name), engine, bad, model=model)
     if chosen == SCRIPTED and wanted == AUTO:

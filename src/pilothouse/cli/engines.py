@@ -51,6 +51,7 @@ def document(one: EngineReport) -> dict[str, object]:
         "version": status.version,
         "problem": status.problem,
         "fix": status.fix,
+        "note": status.note,
         "logged_in": None if login is None else login.available,
         "login": "" if login is None else login.problem or login.version,
         "login_fix": "" if login is None else login.fix,

@@ -197,6 +197,8 @@ class EngineStatus(Struct, frozen=True):
     fix: str = ""
     asks: bool = False
     """Not available yet, but its first turn asks a person for what is missing."""
+    note: str = ""
+    """Words for people about an engine that is available, such as what was not checked."""
 
 
 class Blobs(Protocol):

@@ -33,4 +33,5 @@ def state_line(report: EngineReport) -> str:
     for status in filter(None, (report.status, report.login)):
         if not status.available:
             return f"{status.problem} → {status.fix}" if status.fix else status.problem
-    return f"ready · {report.login.version}" if report.login and report.login.version else "ready"
+    login = report.login.version if report.login else ""
+    return " · ".join(filter(None, ("ready", login, report.status.note)))

@@ -24,6 +24,7 @@ from pilothouse.engines.acp.translate import TurnTranslator
 from pilothouse.engines.acp.wire import Update
 from pilothouse.engines.jsonrpc import Reply, Request, WireError
 from pilothouse.plugins import Found, Group, Loaded, Plugins
+from pilothouse.runtime.engine_report import EngineReport, state_line
 from pilothouse.testing.engine import check_spec
 
 ROOT = Path(__file__).parents[3]
@@ -74,6 +75,26 @@ def test_a_missing_program_says_how_to_install_it() -> None:
     status = named("goose").probe(AcpConfig(command=["/nowhere/goose"]))
     assert (status.available, status.fix) == (False, "Correct engines.goose.command")
     assert "Name its program" in ENGINE.probe(AcpConfig()).fix
+
+
+def test_a_program_for_another_machine_is_not_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, text in (("copilot", b"\x7fELF\x02\x01\x01" + bytes(60)), ("goose", b"#!/bin/sh\nexit 1\n")):
+        (tmp_path / name).write_bytes(text)
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    wrong, silent = (named(name).probe(AcpConfig()) for name in ("copilot", "goose"))
+    assert (wrong.available, wrong.fix) == (False, "npm install -g @github/copilot")
+    assert f"{tmp_path}/copilot does not run: Exec format error" in wrong.problem
+    assert (silent.available, silent.note) == (True, "login not checked, full access only")
+    report = EngineReport("goose", "goose", silent)
+    assert state_line(report) == "ready · login not checked, full access only"
+    vouched = named("goose").probe(AcpConfig(command=["/bin/cat"], asks_first=True))
+    assert vouched.note == "login not checked"
+    assert [abilities_of(named(name))["ask"] for name in ("acp", "gemini", "copilot")] == [
+        "some",
+        "yes",
+        "some",
+    ]
 
 
 @pytest.mark.parametrize(

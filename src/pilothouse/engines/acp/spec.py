@@ -31,6 +31,8 @@ from pilothouse.engines.workspace_files import BOOTSTRAP, WORKSPACE_FILES
 
 TYPE = EngineId("acp")
 VERSION_WITHIN_S = 20.0
+NOT_CHECKED = "login not checked"
+FULL_ACCESS = "full access only"
 VARIES = ("steer", "images", "resume", "sessions", "commands", "models")
 
 
@@ -50,15 +52,21 @@ def probe(id: EngineId, agent: Agent, config: AcpConfig) -> EngineStatus:
     if program is None:
         fix = agent.install if agent.install and config.command is None else f"Correct engines.{id}.command"
         return EngineStatus(False, problem=f"There is no {command[0]!r} on PATH.", fix=fix)
-    return EngineStatus(True, version=_version(program) if agent.command and config.command is None else "")
+    try:
+        version = "" if config.command is not None else _version(program)
+    except OSError as error:
+        return EngineStatus(False, problem=f"{program} does not run: {error.strerror}.", fix=agent.install)
+    asks = agent.asks if config.asks_first is None else config.asks_first
+    return EngineStatus(True, version, note=NOT_CHECKED if asks else f"{NOT_CHECKED}, {FULL_ACCESS}")
 
 
 def _version(program: str) -> str:
+    """Return the version; empty if the program tells none. Raises `OSError` where it does not run."""
     from pilothouse.processes import read_version
 
     try:
         found = re.search(r"\d+\.\d+\.\d+", read_version(program, VERSION_WITHIN_S))
-    except (OSError, TimeoutError):
+    except TimeoutError:
         return ""
     return found[0] if found else ""
 
@@ -108,7 +116,7 @@ def named(name: str) -> EngineSpec:
         resume_lines=partial(resume_lines, id, agent) if agent.resume else None,
         call_of=call_of,
         classes=classes,
-        varies=(*VARIES, "terminal") if id == TYPE else VARIES,
+        varies=(*VARIES, *(() if agent.asks else ("ask",)), *(("terminal",) if id == TYPE else ())),
         trusted_files=(*agent.trusted_files, *words),
         named=named,
         is_found=partial(is_found, agent) if name in AGENTS or id == TYPE else None,
