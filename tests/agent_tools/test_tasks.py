@@ -108,6 +108,25 @@ async def test_the_run_of_a_task_manages_the_tasks_of_its_chat(tmp_path: Path) -
     assert (left.conversation_id, left.workspace) == (MAIN, str(tmp_path))
 
 
+async def test_a_repeated_call_adds_one_task_although_time_has_passed(tmp_path: Path) -> None:
+    told: list[str] = []
+
+    async def scene(agent: Agent) -> None:
+        wish = {"prompt": "Remind Ada", "processAfter": "30m"}
+        told.append(await agent.call("schedule_task", use_id="one", **wish))
+        await clock.advance(1)
+        told.append(await agent.call("schedule_task", use_id="one", **wish))
+        told.append(await agent.call("schedule_task", use_id="two", **wish))
+
+    clock, stage = FakeClock(), Stage(scene)
+    async with open_rig(tmp_path, stage.engine, clock=clock) as rig:
+        await stage.play(rig)
+        made = await rig.store.read(lambda tx: [one.id for one in tx.schedules.of(MAIN)])
+    assert len(made) == 2
+    assert made[0] in told[0] and told[1].startswith(f"This task exists already: {made[0]}.")
+    assert told[2].startswith(f"Added {made[1]}.")
+
+
 async def test_own_tools_are_allowed_except_those_that_start_turns_later() -> None:
     async def judged(server: str, tool: str, *rules: str) -> str:
         call = Call("mcp", f"mcp__{server}__{tool}", "/w", server=server, server_tool=tool)

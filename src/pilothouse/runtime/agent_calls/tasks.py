@@ -6,12 +6,13 @@ those of its own folder, and it makes them for that folder. No task gets a wider
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from msgspec.structs import replace
 
-from pilothouse.core.ids import UserId
+from pilothouse.core.ids import ScheduleId, UserId
 from pilothouse.core.schedule import Schedule
 from pilothouse.core.store import Tx
 from pilothouse.core.text import first_line
@@ -46,9 +47,10 @@ async def add_task(ports: Ports, caller: Caller, wish: NewSchedule) -> str:
     """Add a schedule for the person who asked. Raises `ConfigError`."""
     ruling, turn = await _judge(ports, caller, wish.script), caller.turn
     by = turn.prompt.authors[0] if turn.prompt.authors else UserId("")
+    id = ScheduleId(f"task-{hashlib.sha256(caller.key.encode()).hexdigest()[:12]}")
 
     def unit(tx: Tx) -> Done:
-        whole = replace(wish, by=by, workspace=caller.session.workspace, mode=widest_for(tx, turn))
+        whole = replace(wish, id=id, by=by, workspace=caller.session.workspace, mode=widest_for(tx, turn))
         return add_schedule(tx, ports.ids, ports.settings(), whole, ports.clock.now(), ruling=ruling)
 
     return await _write(ports, caller, unit)

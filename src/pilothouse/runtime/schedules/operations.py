@@ -56,6 +56,8 @@ class NewSchedule(Struct, frozen=True, kw_only=True):
     own_session: bool = True
     by: UserId = UserId("")
     """The person for whom it is made: its runs are skipped while they have no access."""
+    id: ScheduleId = ScheduleId("")
+    """Empty for a new one. A repeated call names the same id."""
     workspace: str = ""
     """Empty for that of its conversation."""
     mode: ApprovalMode | None = None
@@ -104,14 +106,15 @@ def add_schedule(
         raise ConfigError(f"There is no conversation {wish.conversation_id}. {_known_places(tx)}")
     known = tx.schedules.of(wish.conversation_id)
     for one in known:
-        if (one.prompt, one.script) == (prompt, script) and _is_same(one, when, explicit=bool(wish.at)):
+        is_same = (one.prompt, one.script) == (prompt, script) and _is_same(one, when, explicit=bool(wish.at))
+        if is_same or one.id == wish.id:
             return Done(one, f"This task exists already: {one.id}. {describe_runs(one, at)}", fresh=False)
     if len(known) >= MAX_PER_PLACE:
         raise ConfigError(
             f"This conversation has {MAX_PER_PLACE} tasks, which is the most. Remove one first."
         )
     schedule = Schedule(
-        ScheduleId(ids("task")),
+        wish.id or ScheduleId(ids("task")),
         wish.conversation_id,
         when.timing,
         prompt,
