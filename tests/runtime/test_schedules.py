@@ -17,16 +17,18 @@ from pilothouse.channels.memory import MEMORY, PERSON
 from pilothouse.core.ask_view import headline
 from pilothouse.core.budget import Caps
 from pilothouse.core.conversation import Conversation
+from pilothouse.core.errors import ConfigError
 from pilothouse.core.event import ResumeToken, TurnEnded
-from pilothouse.core.ids import AskId, UserId
+from pilothouse.core.ids import AskId, ScheduleId, UserId
 from pilothouse.core.message import Address
 from pilothouse.core.people import Grant, People
 from pilothouse.core.policy import Ask, Ruling, Site
-from pilothouse.core.schedule import Run, Schedule, task_place
+from pilothouse.core.schedule import At, Run, Schedule, task_place
 from pilothouse.core.store import Tx
 from pilothouse.runtime.conversations.binding import Wishes, keep_wishes
 from pilothouse.runtime.ports import OUTBOX, SCHEDULES, ScriptEnd
 from pilothouse.runtime.schedules.operations import (
+    MAX_PER_PLACE,
     NewSchedule,
     ScheduleChange,
     add_schedule,
@@ -114,6 +116,20 @@ async def test_a_schedule_runs_in_its_own_session_and_answers_where_it_was_made(
         assert sessions and set(modes) == {"minimal"}
         stored = await rig.store.read(lambda tx: tx.conversations.get(MAIN))
         assert stored is not None and stored.session_id in main, "the chat keeps its session"
+
+
+async def test_tasks_that_are_over_do_not_count_as_those_that_a_conversation_may_have(tmp_path: Path) -> None:
+    async with open_rig(tmp_path, clock=FakeClock()) as rig:
+        await hello(rig)
+        now = rig.ports.clock.now()
+        over = [Schedule(ScheduleId(f"over-{n}"), MAIN, At(now), "tick") for n in range(MAX_PER_PLACE)]
+        await rig.store.write(lambda tx: [tx.schedules.save(one) for one in over])
+        first = await add(rig, "look around")
+        paused = [msgspec.structs.replace(one, paused=True) for one in over[1:]]
+        await rig.store.write(lambda tx: [tx.schedules.save(one) for one in paused])
+        with pytest.raises(ConfigError, match="which is the most"):
+            await add(rig, "look again")
+    assert first.next_at
 
 
 async def test_a_schedule_has_a_budget_of_its_own_beside_that_of_its_chat(tmp_path: Path) -> None:

@@ -109,7 +109,7 @@ def add_schedule(
         is_same = (one.prompt, one.script) == (prompt, script) and _is_same(one, when, explicit=bool(wish.at))
         if is_same or one.id == wish.id:
             return Done(one, f"This task exists already: {one.id}. {describe_runs(one, at)}", fresh=False)
-    if len(known) >= MAX_PER_PLACE:
+    if sum(map(is_alive, known)) >= MAX_PER_PLACE:
         raise ConfigError(
             f"This conversation has {MAX_PER_PLACE} tasks, which is the most. Remove one first."
         )
