@@ -132,6 +132,43 @@ async def test_tasks_that_are_over_do_not_count_as_those_that_a_conversation_may
     assert first.next_at
 
 
+@pytest.mark.parametrize("wish", [{"cron": "0 9 * * *", "every": ""}, {"every": "2h"}])
+async def test_a_first_run_that_is_ahead_stays_after_a_pause_and_in_another_zone(
+    tmp_path: Path, wish: dict[str, Any]
+) -> None:
+    clock = FakeClock()
+    async with open_rig(tmp_path, clock=clock) as rig:
+        await hello(rig)
+        task, ports = await add(rig, at="30d", **wish), rig.ports
+        await rig.store.write(lambda tx: pause_schedule(tx, task.id, clock.now()))
+        await clock.advance(DAY)
+        resumed = await rig.store.write(lambda tx: resume_schedule(tx, task.id, clock.now()))
+        there = ScheduleChange(zone="Europe/Berlin")
+        changed = await rig.store.write(
+            lambda tx: update_schedule(tx, ports.ids, ports.settings(), task.id, there, clock.now())
+        )
+        hourly = ScheduleChange(every="1h")
+        rearmed = await rig.store.write(
+            lambda tx: update_schedule(tx, ports.ids, ports.settings(), task.id, hourly, clock.now())
+        )
+    assert task.next_at == resumed.schedule.next_at == changed.schedule.next_at
+    assert changed.schedule.zone == "Europe/Berlin"
+    assert rearmed.schedule.next_at == clock.now() + HOUR, "a changed recurrence counts at once"
+
+
+async def test_a_cron_that_has_begun_means_the_hours_of_a_new_zone(tmp_path: Path) -> None:
+    clock = FakeClock()
+    async with open_rig(tmp_path, clock=clock) as rig:
+        await hello(rig)
+        task, ports = await add(rig, cron="0 9 * * *", every="", zone="UTC"), rig.ports
+        there = ScheduleChange(zone="Etc/GMT-1")
+        changed = await rig.store.write(
+            lambda tx: update_schedule(tx, ports.ids, ports.settings(), task.id, there, clock.now())
+        )
+    assert task.next_at is not None
+    assert changed.schedule.next_at in (task.next_at - HOUR, task.next_at - HOUR + DAY)
+
+
 async def test_a_schedule_has_a_budget_of_its_own_beside_that_of_its_chat(tmp_path: Path) -> None:
     clock = FakeClock()
 

@@ -19,7 +19,7 @@ from pilothouse.core.errors import ConfigError
 from pilothouse.core.ids import ConversationId, IdMaker, ScheduleId, UserId
 from pilothouse.core.message import clean_text
 from pilothouse.core.policy import ApprovalMode
-from pilothouse.core.schedule import DAY_S, At, Every, Missed, Overlap, Run, Schedule
+from pilothouse.core.schedule import DAY_S, At, Cron, Every, Missed, Overlap, Run, Schedule
 from pilothouse.core.store import Tx
 from pilothouse.core.text import first_line
 from pilothouse.runtime.audit import record
@@ -171,11 +171,12 @@ def pause_schedule(tx: Tx, id: str, at: float, *, place: ConversationId | None =
 
 
 def resume_schedule(tx: Tx, id: str, at: float, *, place: ConversationId | None = None, by: str = "") -> Done:
-    """Resume a paused schedule with its next slot; slots of the pause never run."""
+    """Resume a paused schedule with its next slot; slots of the pause never run, and a first run that is ahead stays."""
     schedule = find_schedule(tx, id, place)
     if not schedule.paused:
         return Done(schedule, f"{schedule.id} is not paused. {describe_runs(schedule, at)}")
-    next_at = next_slot(schedule.timing, at)
+    is_ahead = schedule.next_at is not None and schedule.next_at > at
+    next_at = schedule.next_at if is_ahead else next_slot(schedule.timing, at)
     if next_at is None:
         raise ConfigError(f"The time of {schedule.id} has passed. Give it a new one, or run it now.")
     schedule = replace(schedule, paused=False, next_at=next_at)
@@ -276,16 +277,28 @@ def find_among(known: Sequence[Schedule], id: str) -> Schedule:
 def _changed_when(schedule: Schedule, changes: dict[str, str], at: float) -> When:
     """Read the timing anew: what was not named stays. Without its recurrence it runs once more."""
     zone = changes.get("zone", "").strip() or schedule.zone
+    if not {"cron", "every", "at"} & changes.keys():
+        return _in_zone(schedule, zone, at)
     kept = {} if {"cron", "every"} & changes.keys() else msgspec.to_builtins(schedule.timing)
     cron = changes.get("cron", kept.get("expression", ""))
     every = changes.get("every", f"{kept['every_s']:.0f}s" if "every_s" in kept else "")
     first = changes.get("at", "")
     if cron or every or first:
         return read_when(cron=cron, every=every, at=first, zone=zone, now=at)
+    return _in_zone(replace(schedule, timing=At(schedule.next_at or at)), zone, at)
+
+
+def _in_zone(schedule: Schedule, zone: str, at: float) -> When:
+    """Change the zone alone. A cron means the hours of the new one; a first run that is ahead stays where it is."""
+    find_zone(zone)
     if schedule.next_at is None:
         raise ConfigError(f"{schedule.id} has no further run. Give it a time.")
-    find_zone(zone)
-    return When(At(schedule.next_at), schedule.next_at, zone)
+    timing, next_at = schedule.timing, schedule.next_at
+    if isinstance(timing, Cron):
+        starts_later = next_at > (next_slot(timing, at) or next_at)
+        timing = replace(timing, zone=zone)
+        next_at = next_at if starts_later else next_slot(timing, at) or next_at
+    return When(timing, next_at, zone)
 
 
 def _checked_prompt(prompt: str, settings: Settings) -> str:
