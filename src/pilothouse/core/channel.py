@@ -263,6 +263,15 @@ class AtMachine(Protocol):
     at_machine: bool
 
 
+@runtime_checkable
+class LimitsFiles(Protocol):
+    """A platform that takes less than `FILE_BYTES`. A larger file is left out of its message, which says so."""
+
+    def file_bytes(self, address: Address) -> int:
+        """Return how large a file may be there."""
+        ...
+
+
 class ChannelHealth(Struct, frozen=True):
     """`heard_at` is when the platform last showed that it reaches us, in UTC epoch seconds; `trouble` what a person
     should know. A platform with nothing to say must be asked: what was not heard for `DEAF_S` (`core/health`) is in trouble."""

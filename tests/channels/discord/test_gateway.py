@@ -8,6 +8,7 @@ from pathlib import Path
 import anyio
 import pytest
 from simcord.backend.models import Channel
+from tests.agent_tools.agent import Agent
 from tests.channels.channel_rig import LateBlobs
 from tests.channels.discord.gateway_house import config_for, open_gateway
 from tests.channels.discord.server.cdn import File
@@ -18,6 +19,7 @@ from tests.channels.plays import asks, slow
 from tests.runtime.puppet import Strings, echo, until_interrupted
 from tests.runtime.rig import only_alive
 
+from pilothouse.bootstrap.files import read_file
 from pilothouse.channels.discord.config import Rules
 from pilothouse.core.ask import Ask, Decision, Option
 from pilothouse.core.event import MediaProduced, ToolCall, ToolStarted
@@ -25,6 +27,7 @@ from pilothouse.core.ids import AskId, CallId, ConversationId
 from pilothouse.core.people import Role
 from pilothouse.runtime.admission import offer_pairing
 from pilothouse.runtime.ports import StoreBlobs, SystemClock
+from pilothouse.testing.policy import FixedPolicy
 
 pytestmark = pytest.mark.anyio
 
@@ -386,6 +389,27 @@ async def test_files_come_back_with_the_answer(server: Server, tmp_path: Path) -
         assert all("/" not in name for name in post.files)
         assert server.world.file(post, post.files[0]) == b"\x89PNG\r\n\x1a\n"
         assert "too large" in post.text
+
+
+async def test_an_agent_is_told_that_its_file_is_too_large_here(server: Server, tmp_path: Path) -> None:
+    ada, told = server.person("ada"), list[str]()
+
+    async def play(strings: Strings) -> None:
+        await strings.start()
+        agent = Agent(house.rig, strings.brief.session_id)
+        told.extend([await agent.call("send_file", path=name) for name in ("large.bin", "small.txt")])
+        await strings.end("Done.")
+
+    (tmp_path / "large.bin").write_bytes(b"x" * (11 << 20))
+    (tmp_path / "small.txt").write_text("42")
+    async with open_gateway(server, tmp_path, {ada: "owner"}, play, policy=FixedPolicy()) as house:
+        house.rig.ports.read_file = read_file
+        ada.say("go", channel=ada.dm)
+        await house.until_shown(ada.dm, "Done.")
+        await house.rig.until_idle()
+        assert [post.files for post in server.world.shown(ada.dm) if post.files] == [["small.txt"]]
+    assert told[0] == "refused: large.bin is not sent: it has 11.5 MB, and 10.5 MB is the most there."
+    assert told[1].startswith("Delivered")
 
 
 async def test_an_image_reaches_the_engine_and_a_lying_one_is_named(server: Server, tmp_path: Path) -> None:

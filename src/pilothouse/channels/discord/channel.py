@@ -102,6 +102,9 @@ class DiscordChannel:
         number = await sender.send(channel, payload, part.attachments, is_notice=is_notice)
         return MessageRef(address, str(number))
 
+    def file_bytes(self, address: Address) -> int:
+        return self._places.upload_bytes(str(target_of(address)))
+
     async def type(self, address: Address) -> None:
         await (await self._connected.sender()).type(target_of(address))
 

@@ -18,12 +18,13 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
-from pilothouse.core.channel import AtMachine
+from pilothouse.core.channel import AtMachine, LimitsFiles
 from pilothouse.core.errors import ConfigError
 from pilothouse.core.ids import ChannelId, ConversationId, MessageId
 from pilothouse.core.message import Address, Content, InboundMessage, MessageRef
 from pilothouse.core.queue import QueueRow
 from pilothouse.core.store import Tx
+from pilothouse.core.text import file_size
 from pilothouse.runtime.agent_calls.caller import Caller, CallRefused, check_live
 from pilothouse.runtime.commands.call import NamedFile
 from pilothouse.runtime.commands.files import FoundFile, at_machine, look_for_file
@@ -76,6 +77,7 @@ async def send(ports: Ports, caller: Caller, content: Content, target: Target) -
     def unit(tx: Tx) -> QueueRow:
         check_live(tx, caller)
         place = find_place(tx, settings, caller, target, ports.clock.now())
+        _check_sizes(tx, ports, place, content)
         whole = msgspec.structs.replace(content, turn_id=caller.turn.id)
         say(tx, ports.ids, place, whole, key=caller.key, at=ports.clock.now())
         row = tx.outbox.by_key(caller.key)
@@ -85,6 +87,20 @@ async def send(ports: Ports, caller: Caller, content: Content, target: Target) -
     row = await ports.store.write(unit)
     ports.signals.poke(OUTBOX)
     return report(await wait_for(ports, row))
+
+
+def _check_sizes(tx: Tx, ports: Ports, place: ConversationId, content: Content) -> None:
+    """Raise `CallRefused` if the channel would leave a file out."""
+    known = tx.conversations.get(place)
+    channel = ports.channels.get(known.address.channel) if known else None
+    if known is None or not isinstance(channel, LimitsFiles):
+        return
+    most = channel.file_bytes(known.address)
+    for file in content.attachments:
+        if file.size > most:
+            raise CallRefused(
+                f"{file.name} is not sent: it has {file_size(file.size)}, and {file_size(most)} is the most there."
+            )
 
 
 def report(delivery: Delivery) -> str:
