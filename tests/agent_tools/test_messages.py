@@ -10,9 +10,11 @@ import msgspec
 from tests.agent_tools.agent import Agent, Stage
 from tests.runtime.rig import MEMBER, open_rig
 
+from pilothouse.agent_tools.send_card import buttons_of
 from pilothouse.agent_tools.server import AgentToolServer
 from pilothouse.bootstrap.files import read_file
-from pilothouse.core.message import Address
+from pilothouse.channels.presses import pressable
+from pilothouse.core.message import Address, CommandButton
 from pilothouse.core.policy import parse_rule
 from pilothouse.runtime.agent_calls.caller import MOST_CALLS, CallKeys
 from pilothouse.runtime.agent_calls.messages import parse_destinations
@@ -96,6 +98,10 @@ async def test_bad_calls_say_why_and_do_nothing(tmp_path: Path) -> None:
             "stranger": ("send_message", {"text": "x", "to": "boss"}),
             "foreign": ("send_message", {"text": "x", "channel": "memory", "platformId": "other"}),
             "no card": ("send_card", {"card": {"actions": [{"url": "https://x.y"}]}}),
+            "button": (
+                "send_card",
+                {"card": {"title": "Go?", "actions": [{"label": "Go", "value": "да" * 15}]}},
+            ),
             "number": ("edit_message", {"messageId": "one", "text": "x"}),
             "theirs": ("edit_message", {"messageId": 1, "text": "x"}),
             "unknown": ("add_reaction", {"messageId": 99, "emoji": "👍"}),
@@ -134,6 +140,7 @@ async def test_bad_calls_say_why_and_do_nothing(tmp_path: Path) -> None:
         "stranger": "Granted destinations: team",
         "foreign": "Granted destinations: team",
         "no card": "no text",
+        "button": "The value of the action 'Go' is too long for a button: 57 bytes are the most.",
         "number": "is not the number",
         "theirs": "Only messages that a tool sent",
         "unknown": "no message 99",
@@ -224,3 +231,8 @@ async def test_a_repeated_turn_says_nothing_twice_and_an_ended_one_nothing_at_al
         late = await agents[0].call("send_message", text="Too late.")
         assert rig.said() == ["Once.", "The turn is over."]
     assert late.startswith("refused: No turn of this session runs now")
+
+
+def test_the_longest_value_of_an_action_fits_into_a_button_of_every_platform() -> None:
+    (button,) = buttons_of({"actions": [{"label": "Go", "value": "x" * 57}]})
+    assert pressable([button]) and not pressable([CommandButton("Go", f"{button.line}x")])

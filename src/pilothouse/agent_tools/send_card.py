@@ -13,7 +13,7 @@ from msgspec import Meta
 
 from pilothouse.agent_tools.messages import ToDestination
 from pilothouse.agent_tools.tool import Tool, ToolCall
-from pilothouse.core.message import CommandButton, Content
+from pilothouse.core.message import LINE_BYTES, CommandButton, Content
 from pilothouse.runtime.agent_calls.caller import CallRefused
 from pilothouse.runtime.agent_calls.messages import send
 from pilothouse.runtime.outbox import SAY
@@ -32,7 +32,7 @@ Card = Annotated[
     ),
 ]
 Fallback = Annotated[
-    str, Meta(description="Text for channels that show no card; by default made from the card.")
+    str, Meta(description="Text to send if the card itself has none. Every channel shows the text of a card.")
 ]
 
 
@@ -60,12 +60,20 @@ def card_text(card: Mapping[str, Any]) -> str:
 
 
 def buttons_of(card: Mapping[str, Any]) -> tuple[CommandButton, ...]:
-    """Return a button for each action that sends words."""
+    """Return a button for each action that sends words. Raises `CallRefused` for words that fit into no button."""
     actions = [action for action in _rows(card.get("actions"))[:MOST_ACTIONS] if not action.get("url")]
     found = [
         (_words(one.get("label")), _words(one.get("value")) or _words(one.get("label"))) for one in actions
     ]
-    return tuple(CommandButton(label, f"{SAY}{value}") for label, value in found if label)
+    buttons = tuple(CommandButton(label, f"{SAY}{value}") for label, value in found if label)
+    for button in buttons:
+        if len(button.line.encode()) > LINE_BYTES:
+            most = LINE_BYTES - len(SAY)
+            raise CallRefused(
+                f"The value of the action {button.label[:50]!r} is too long for a button: {most} bytes are the most. "
+                "Give it a shorter value."
+            )
+    return buttons
 
 
 def _actions(card: Mapping[str, Any]) -> Iterator[str]:

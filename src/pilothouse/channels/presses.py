@@ -31,12 +31,12 @@ from pilothouse.core.ask_view import ALLOW
 from pilothouse.core.channel import Answered, Desk
 from pilothouse.core.errors import PilothouseError, StoreError
 from pilothouse.core.ids import AskId, TurnId
-from pilothouse.core.message import Address, Author, CommandButton, MessageRef, conversation_id
+from pilothouse.core.message import LINE_BYTES, Address, Author, CommandButton, MessageRef, conversation_id
 
-KEY_BYTES = 64
-"""The longest key, which fits into a button on every platform."""
 HASH_CHARS = 12
 COMMANDS = "c|"
+KEY_BYTES = len(COMMANDS) + LINE_BYTES
+"""The longest key, which fits into a button on every platform."""
 MAX_OPTIONS = 60
 """A press has one bit for each option."""
 Act = Literal["choose", "toggle", "done", "pick", "words", "details"]

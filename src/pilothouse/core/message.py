@@ -198,6 +198,10 @@ class MessageDeleted(Struct, frozen=True):
     native_id: str
 
 
+LINE_BYTES = 62
+"""The longest line of a button that every platform takes. Channels leave out a button with a longer one."""
+
+
 class CommandButton(Struct, frozen=True):
     """A button below a message. A press runs `line` as if the person who pressed had typed it."""
 
