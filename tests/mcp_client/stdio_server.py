@@ -6,6 +6,7 @@ import sys
 from typing import Any
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="
+SCHEMAS = {"look": {"type": "object", "properties": {"filter[id]": {"type": "string"}}}}
 NAMES = ("look", "draw", "fail", "die", "flood", "hang", "grow", "ask", "visit")
 
 
@@ -14,7 +15,9 @@ def result_of(method: str, params: dict[str, Any], tools: list[str]) -> dict[str
         about = {"name": "sample", "version": "1"}
         return {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": about}
     if method == "tools/list":
-        return {"tools": [{"name": name, "inputSchema": {"type": "object"}} for name in tools]}
+        return {
+            "tools": [{"name": name, "inputSchema": SCHEMAS.get(name, {"type": "object"})} for name in tools]
+        }
     return call(params["name"], params.get("arguments") or {}, tools)
 
 

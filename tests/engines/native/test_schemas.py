@@ -7,7 +7,7 @@ from typing import Any
 import mcp_types as types
 import pytest
 
-from pilothouse.engines.native.tools.mcp_schema import object_schema
+from pilothouse.engines.native.tools.mcp_schema import object_schema, with_plain_keys
 from pilothouse.mcp_client.result import OPEN_SCHEMA, read_tools
 
 A = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
@@ -60,3 +60,25 @@ def test_alternatives_at_the_top_are_merged(
 @pytest.mark.parametrize("given", [{"type": "string"}, {**A, "description": "x" * 64_000}])
 def test_what_is_no_object_or_too_large_becomes_an_open_schema(given: dict[str, Any]) -> None:
     assert schema_of(given) == OPEN_SCHEMA
+
+
+def test_keys_of_properties_are_renamed_to_what_every_api_takes() -> None:
+    long = "x" * 65
+    keys = ["plain.key-1", "$top", "_top", "@top", "日本", "", long]
+    given = {
+        "type": "object",
+        "properties": {key: {"description": "Rows."} for key in keys},
+        "required": ["$top", "_top"],
+    }
+    schema, real = with_plain_keys(given)
+    names = list(schema["properties"])
+    assert names == ["plain.key-1", "_top_2", "_top", "_top_3", "__", "_", "x" * 60]
+    assert [real.get(name, name) for name in names] == keys
+    assert schema["required"] == ["_top_2", "_top"]
+    assert schema["properties"]["_top_2"] == {"description": "$top: Rows."}
+    assert schema["properties"]["_top"] == {"description": "Rows."}
+
+
+@pytest.mark.parametrize("given", [A, {"type": "object"}, {"type": "object", "properties": []}])
+def test_a_schema_with_plain_keys_is_kept(given: dict[str, Any]) -> None:
+    assert with_plain_keys(given) == (given, {})

@@ -51,6 +51,19 @@ async def test_a_tool_of_a_server_is_asked_about_and_then_called(make_rig: MakeR
     assert "mcp__shop__draw" in started.tools
 
 
+async def test_a_property_with_a_key_that_no_model_takes_is_renamed_for_the_model_alone(
+    make_rig: MakeRig,
+) -> None:
+    rig = with_server(make_rig(*one_call("mcp__shop__look", filter_id_="7", what="shelf")))
+    await rig.turn(**SHOP)
+    (tool,) = [tool for tool in rig.model.requests[0].body["tools"] if tool["name"] == "mcp__shop__look"]
+    assert tool["input_schema"]["properties"] == {
+        "filter_id_": {"type": "string", "description": "filter[id]"}
+    }
+    (result,) = rig.model.requests[-1].results
+    assert json.loads(json.loads(result)[0]["text"])["given"] == {"filter[id]": "7", "what": "shelf"}
+
+
 async def test_a_denied_tool_of_a_server_never_runs(make_rig: MakeRig) -> None:
     rig = with_server(make_rig(*one_call("mcp__shop__die"), rules=["deny mcp shop"]))
     events = await rig.turn(**SHOP)
