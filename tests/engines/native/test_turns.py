@@ -307,6 +307,33 @@ async def test_each_request_begins_with_the_bytes_of_the_one_before(make_rig: Ma
         assert all(later.startswith(before) for before, later in pairwise(sent))
 
 
+@pytest.mark.parametrize(
+    ("provider", "model", "sent"),
+    [
+        ("anthropic", "claude-sonnet-4-6", {"thinking", "output_config"}),
+        ("anthropic", "not-listed", {"thinking", "output_config"}),
+        ("anthropic", "claude-haiku-4-5", set[str]()),
+        ("openai", "gpt-5.4", {"include", "reasoning"}),
+        ("openai", "gpt-4.1-mini", set[str]()),
+    ],
+)
+async def test_only_a_model_that_takes_it_is_told_how_to_think(
+    make_rig: MakeRig, provider: str, model: str, sent: set[str]
+) -> None:
+    rig = make_rig(DONE, provider=provider, model=model, effort="high")
+    await rig.turn()
+    about_thinking = {"thinking", "output_config", "include", "reasoning"}
+    assert rig.model.requests[0].body.keys() & about_thinking == sent
+
+
+async def test_a_model_that_does_not_think_never_gets_the_thoughts_of_another(make_rig: MakeRig) -> None:
+    rig = make_rig(Reply("Hm.", thinking="So?"), DONE, provider="openai", model="gpt-5.4")
+    token = end_of(await rig.turn()).resume
+    async with rig.engine(model="gpt-4.1") as engine, engine.open(resumed(rig.brief(), token)) as session:
+        await ask(session, "go on")
+    assert "sealed" not in rig.model.requests[-1].text
+
+
 async def test_a_budget_ends_the_turn(make_rig: MakeRig) -> None:
     rig = make_rig(Reply(calls=[Call("todo", {"items": []})]), model="claude-sonnet-4-6")
     events = await rig.turn(budget_usd=0.0001)

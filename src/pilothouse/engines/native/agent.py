@@ -245,16 +245,18 @@ class Agent:
             raise TurnFailed(Failure("budget", text))
 
     def _call(self, *, may_call: bool = True) -> ModelCall:
-        config, target = self._plan.config, self._speaker.api.target
+        config, target, facts = self._plan.config, self._speaker.api.target, self._speaker.facts
         messages = self._messages
         return ModelCall(
             model=target.model,
             system=self._plan.system,
             messages=trim(messages) if config.total_trim else messages,
             tools=self._calls.tools.specs,
-            max_output_tokens=config.max_output_tokens or self._speaker.facts.output,
+            max_output_tokens=config.max_output_tokens or facts.output,
             image_data=self._image,
             may_call=may_call,
+            reasons=facts.reasoning,
+            released=facts.release_date,
             effort=config.effort or "",
             verbosity=config.verbosity or "",
             cache_key=self._history.folder.name,

@@ -119,6 +119,10 @@ class ModelCall(Struct, frozen=True):
     image_data: Callable[[Image], str]
     may_call: bool = True
     """False: the model has to answer in words."""
+    reasons: bool = True
+    """The model can think before it answers."""
+    released: str = ""
+    """The day of its release; empty if it is unknown."""
     effort: str = ""
     verbosity: str = ""
     cache_key: str = ""

@@ -41,6 +41,8 @@ class ModelFacts(Struct, frozen=True):
     """Prices are in USD for a million tokens."""
 
     name: str = ""
+    reasoning: bool = True
+    """It thinks before it answers."""
     release_date: str = ""
     limit: _Limit = _Limit()
     cost: _Cost | None = None

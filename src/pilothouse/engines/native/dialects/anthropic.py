@@ -42,6 +42,8 @@ NAME = "anthropic"
 VERSION = "2023-06-01"
 EFFORTS = ("low", "medium", "high", "xhigh", "max")
 """With any other, the model does not think first."""
+ADAPTIVE_SINCE = "2026-02-05"
+"""The release of Claude Opus 4.6. Older models refuse adaptive thinking and an effort (HTTP 400)."""
 SEARCH: Object = {"type": "web_search_20250305", "name": "web_search", "max_uses": 5}
 GONE = "[An image stood here. It is no longer kept.]"
 
@@ -68,7 +70,7 @@ class AnthropicDialect:
             "stream": True,
             "cache_control": {"type": "ephemeral"},
         }
-        if call.effort in EFFORTS:
+        if call.effort in EFFORTS and call.reasons and (call.released or ADAPTIVE_SINCE) >= ADAPTIVE_SINCE:
             body |= {"thinking": {"type": "adaptive"}, "output_config": {"effort": call.effort}}
         if call.tools:
             body["tools"] = [

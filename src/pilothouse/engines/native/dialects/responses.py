@@ -54,14 +54,15 @@ class ResponsesDialect:
             "model": call.model,
             "stream": True,
             "store": False,
-            "include": ["reasoning.encrypted_content"],
             "instructions": call.system,
         }
+        if call.reasons:  # any other model refuses what is about thoughts
+            body["include"] = ["reasoning.encrypted_content"]
         if self._takes_bound:
             body["max_output_tokens"] = call.max_output_tokens
         if call.cache_key:
             body["prompt_cache_key"] = call.cache_key
-        if call.effort:
+        if call.effort and call.reasons:
             body["reasoning"] = {"effort": call.effort, "summary": "auto"}
         if call.verbosity:
             body["text"] = {"verbosity": call.verbosity}
@@ -93,17 +94,18 @@ def _items(message: Said | Replied | list[Result], call: ModelCall) -> list[Obje
             content = [*(_image(image, call) for image in images), _text(text)]
             return [{"type": "message", "role": "user", "content": content}]
         case Replied(blocks=blocks):
-            return [item for block in blocks for item in _block(block)]
+            return [item for block in blocks for item in _block(block, call)]
         case list():
             return [_result(result, call) for result in message]
 
 
-def _block(block: Block) -> list[Object]:
+def _block(block: Block, call: ModelCall) -> list[Object]:
     match block:
         case Text(text=text):
             return [{"type": "message", "role": "assistant", "content": text}] if text else []
         case Thought(dialect=dialect, state=state):
-            return [state] if dialect == NAME else []
+            is_taken = call.reasons or state.get("type") != "reasoning"
+            return [state] if dialect == NAME and is_taken else []
         case _:
             given = _json(block.input)
             return [{"type": "function_call", "call_id": block.id, "name": block.name, "arguments": given}]
