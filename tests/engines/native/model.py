@@ -148,6 +148,9 @@ class _Handler(BaseHTTPRequestHandler):
         headers = {name.lower(): value for name, value in self.headers.items()}
         request = Request(self.path, headers, data)
         self.scripted.requests.append(request)
+        if self.path not in PATHS:
+            self.send_error(404)
+            return
         reply = self.scripted.script(request)
         try:
             self._answer(request, reply)
@@ -193,8 +196,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 def render(path: str, reply: Reply, calls: Sequence[Call]) -> bytes:
     """Return the stream of a reply, in the dialect of a path."""
-    make = {"/v1/messages": _anthropic, "/v1/responses": _responses, "/v1/chat/completions": _chat}[path]
-    events = list(make(reply, calls))
+    events = list(PATHS[path](reply, calls))
     if reply.stalls:
         events = events[:-1]
     return b"".join(
@@ -288,3 +290,6 @@ def _chat(reply: Reply, calls: Sequence[Call]) -> Iterator[dict[str, Any] | str]
 
 def _choice(delta: dict[str, Any], finish: str | None = None) -> dict[str, Any]:
     return {"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
+
+
+PATHS = {"/v1/messages": _anthropic, "/v1/responses": _responses, "/v1/chat/completions": _chat}

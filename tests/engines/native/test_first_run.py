@@ -11,6 +11,7 @@ from urllib.request import urlopen
 import anyio
 import pytest
 from anyio.to_thread import run_sync
+from msgspec.structs import replace
 from tests.engines.native.conftest import MakeRig
 from tests.engines.native.issuer import Issuer
 from tests.engines.native.model import Reply
@@ -112,6 +113,36 @@ async def test_a_server_of_ones_own_is_asked_for_its_address(make_rig: MakeRig) 
         person = Person(session, provider="compatible", address=f"{rig.model.url}/v1/", key="1", model="qwen")
         assert end_of(await ask(session, "Hi", react=person)).outcome == "completed"
     assert rig.model.requests[0].path == "/v1/chat/completions"
+
+
+@pytest.mark.parametrize(
+    ("path", "why"), [("", "could not be reached"), ("/nowhere", "has no chat completions")]
+)
+async def test_an_address_that_does_not_answer_is_not_kept(make_rig: MakeRig, path: str, why: str) -> None:
+    rig = make_rig(Reply("Hello."))
+    wrong = f"{rig.model.url}{path}" if path else "http://127.0.0.1:9/v1"
+    engine = NativeEngine(NativeConfig(), rig.host, models_url=f"{rig.model.url}/none")
+    async with engine, engine.open(rig.brief()) as session:
+        failure = end_of(await ask(session, "Hi", react=Person(session, provider="4", address=wrong))).failure
+        assert failure is not None and why in failure.text
+        right = Person(session, provider="4", address=f"{rig.model.url}/v1", key="1", model="qwen")
+        assert end_of(await ask(session, "Hi", react=right)).outcome == "completed"
+
+
+async def test_a_model_of_another_provider_needs_its_key_alone(make_rig: MakeRig) -> None:
+    rig = make_rig(Reply("Hello."))
+    file = KeyFile(rig.host.state_dir)
+    kept = await file.change(
+        lambda _: Kept(provider="compatible", model="qwen", base_url="http://127.0.0.1:9/v1")
+    )
+    rig.host = replace(rig.host, environment={"OPENROUTER_BASE_URL": f"{rig.model.url}/v1"})
+    engine = NativeEngine(NativeConfig(), rig.host, models_url=f"{rig.model.url}/none")
+    async with engine, engine.open(rig.brief(model="openrouter/some/model")) as session:
+        person = Person(session, key=KEY)
+        assert end_of(await ask(session, "Hi", react=person)).outcome == "completed"
+    assert len(person.asked) == 1
+    assert rig.model.requests[0].body["model"] == "some/model"
+    assert file.read() == replace(kept, keys={"openrouter": KEY})
 
 
 def login_url(ask: Ask) -> str:

@@ -170,9 +170,9 @@ class NativeEngine:
         first = choose_target(config, brief.model, environment, kept.login)
         if isinstance(first, Failure):
             configured = choose_provider(config)
-            chosen, _ = split_model(brief.model or config.model or "", configured)
-            if first.kind == "auth" and configured in (None, chosen):
-                raise NoKey(first, chosen)
+            chosen, model = split_model(brief.model or config.model or "", configured)
+            if first.kind == "auth":
+                raise NoKey(first, chosen, "" if configured in (None, chosen) else model)
             raise EngineError(first)
         wanted = config.fallback_model
         other = choose_target(config, wanted, environment, kept.login) if wanted else None

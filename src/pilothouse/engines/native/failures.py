@@ -91,7 +91,13 @@ def explain_error(error: ApiError, target: Target, retry_after_s: float | None =
 
 
 def explain_transport(target: Target, why: str) -> Problem:
-    return Problem(Failure("transport", f"{target.provider.title} at {target.base_url} {why}."))
+    is_own = target.provider.name == "compatible"
+    fix = (
+        "Start it, or set base_url under `[engines.native]` on {machine} if it is elsewhere now"
+        if is_own
+        else ""
+    )
+    return Problem(Failure("transport", f"{target.provider.title} at {target.base_url} {why}.", fix=fix))
 
 
 def explain_page(target: Target, status: int, start: str) -> Problem:

@@ -37,6 +37,11 @@ WHICH_KEY = (
     "delete it afterwards, or stop here and put the key into {variable} instead."
 )
 WHICH_ADDRESS = "Send the address of your model server, for example http://127.0.0.1:8080/v1."
+NOT_REACHED = (
+    "{base} could not be reached. Start the server or correct the address, then send your message again."
+)
+NO_MODELS = "{base} has no chat completions (HTTP {status}). Such an address often ends with /v1."
+TRY_S, TRY_BYTES = 10.0, 1024 * 1024
 WHICH_OTHER_KEY = "Which API key does your model server want?"
 NO_KEY = "It wants none"
 WHICH_MODEL = "Which model? Choose one, or send its name."
@@ -64,11 +69,14 @@ Tell = Callable[[Notice], Awaitable[None]]
 
 
 class NoKey(EngineError):
-    """There is no key for `provider`, or for any provider: a person can give one in the chat."""
+    """There is no key for `provider`, or for any provider: a person can give one in the chat.
 
-    def __init__(self, failure: Failure, provider: ProviderName | None) -> None:
+    `model` is a model of a provider beside the configured one: then its key is all that is missing."""
+
+    def __init__(self, failure: Failure, provider: ProviderName | None, model: str = "") -> None:
         super().__init__(failure)
         self.provider = provider
+        self.model = model
 
 
 class GaveUp(Exception):
@@ -86,28 +94,22 @@ class FirstRun(Struct, frozen=True):
     """Closes a question that needs no answer any more."""
     asker: Asker
 
-    async def run(self, provider: ProviderName | None) -> None:
-        """Ask for everything that is missing, and keep it. Raises `GaveUp`."""
+    async def run(self, provider: ProviderName | None, model: str = "") -> None:
+        """Ask for everything that is missing, and keep it; beside a given model, for the key alone. Raises `GaveUp`."""
         chosen = provider or await self._provider()
         base = await self._address() if chosen == "compatible" else ""
         login, key = await self._authority(chosen)
-        model = await self._model(chosen)
+        picked = model or await self._model(chosen)
+        choice = {} if model else {"provider": chosen, "model": picked, "base_url": base}
         keys = {chosen: key} if key else {}
         try:
             await self.key_file.change(
-                lambda kept: replace(
-                    kept,
-                    keys={**kept.keys, **keys},
-                    login=login or kept.login,
-                    provider=chosen,
-                    model=model,
-                    base_url=base,
-                )
+                lambda kept: replace(kept, keys={**kept.keys, **keys}, login=login or kept.login, **choice)
             )
         except OSError as error:
             text = f"Your answers could not be kept in {self.key_file.path}: {error.strerror}."
             raise GaveUp(text) from error
-        await self.tell(Notice("info", "model", READY.format(model=f"{chosen}/{model}")))
+        await self.tell(Notice("info", "model", READY.format(model=f"{chosen}/{picked}")))
 
     async def _provider(self) -> ProviderName:
         said = await self._ask("provider", WHICH_PROVIDER, list(TITLES.values()))
@@ -120,6 +122,8 @@ class FirstRun(Struct, frozen=True):
         said = (await self._ask("address", WHICH_ADDRESS)).rstrip("/")
         if not said.startswith(("http://", "https://")):
             raise GaveUp(f"{said[:100]!r} is not an address with http:// or https://.")
+        if problem := await _try_address(said):
+            raise GaveUp(problem)
         return said
 
     async def _authority(self, provider: ProviderName) -> tuple[Login | None, str]:
@@ -188,3 +192,18 @@ class FirstRun(Struct, frozen=True):
             return read_code(plan, typed[-1])
         except LoginFailed as error:
             raise GaveUp(str(error)) from error
+
+
+async def _try_address(base: str) -> str:
+    """Ask a server for nothing. Return what is wrong with its address; empty if a model may answer there."""
+    from pilothouse.engines.native.dialects.chat import ChatDialect
+    from pilothouse.http.client import Failed, open_http
+
+    json = {"content-type": "application/json"}
+    async with open_http(direct=is_here(base)) as http:
+        answer = await http.ask(
+            "POST", base + ChatDialect.path, b"{}", headers=json, limit=TRY_BYTES, wait_s=TRY_S, whole_s=TRY_S
+        )
+    if isinstance(answer, Failed):
+        return NOT_REACHED.format(base=base[:100]) if answer.kind in ("unreachable", "proxy") else ""
+    return NO_MODELS.format(base=base[:100], status=answer.status) if answer.status in (404, 405) else ""

@@ -238,7 +238,7 @@ class NativeSession:
                 approvals, turn.tell, lambda id: turn.close_ask(approvals.id(id))
             )
             try:
-                await first_run.run(missing.provider)
+                await first_run.run(missing.provider, missing.model)
             except GaveUp as error:
                 failure = missing.failure
                 text = f"{error} {failure.text}" if str(error) else failure.text
