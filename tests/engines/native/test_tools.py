@@ -181,6 +181,15 @@ async def test_bash_returns_both_outputs_the_exit_code_and_has_no_input(bench: W
     assert output.text.splitlines() == ["out", "err", bench.workspace, "[exit code 3]"]
 
 
+@pytest.mark.parametrize("size", [3_000_000, 12_000_000])
+async def test_bash_says_what_it_dropped_of_long_lines(bench: Workbench, size: int) -> None:
+    output = await use(bench, "bash", command=f"head -c {size} /dev/zero | tr '\\0' x; echo; echo end")
+    told = f"[{size + 5:,} bytes were printed; those after the first 10,485,760 were dropped]\n"
+    whole = f"{'x' * size}\nend"
+    expected = whole if size < 10_485_760 else told + whole[:10_485_760]
+    assert (len(output.text), output.text == expected) == (len(expected), True)
+
+
 async def test_bash_does_not_wait_for_what_it_left_running(bench: Workbench) -> None:
     output = await use(bench, "bash", command="sleep 600 & echo on")
     assert output.text == "on"

@@ -9,12 +9,11 @@ from msgspec import Meta, Struct
 
 from pilothouse.core.engine import ProcessStart
 from pilothouse.engines.native.tools.tool import Output, Tool, ToolError, Workbench
-from pilothouse.processes import Process, ProcessLimits, SpawnFailed, StopDeadlines
+from pilothouse.processes import Process, SpawnFailed, StopDeadlines
 
 DEFAULT_S = 120.0
 MAX_S = 300.0
 MAX_BYTES = 10 * 1024 * 1024
-LINE_BYTES = 1024 * 1024
 SHELL = 'exec 2>&1 </dev/null; exec bash -c "$1"'
 """Both outputs are read as one, and nothing waits for input."""
 DEADLINES = StopDeadlines(input_s=0.0, terminate_s=1.0, orphans_s=0.5)
@@ -26,24 +25,21 @@ class Input(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class _Printed:
-    """The output of a command, up to a bound."""
+    """The output of a command, up to a bound. What was dropped is told first: the end of a long text is not shown."""
 
     def __init__(self) -> None:
-        self._parts: list[bytes] = []
+        self._kept = bytearray()
         self._size = 0
-        self.is_cut = False
 
     async def read(self, process: Process) -> None:
-        async for line in process.lines():
-            if self._size < MAX_BYTES:
-                self._parts.append(line.data)
-                self._size += len(line.data) + 1
-            else:
-                self.is_cut = True
+        while portion := await process.read_output():
+            self._size += len(portion)
+            self._kept += portion[: MAX_BYTES - len(self._kept)]
 
     def text(self) -> str:
-        whole = b"\n".join(self._parts).decode("utf-8", "replace")
-        return whole + f"\n[more than {MAX_BYTES:,} bytes were printed; the rest was dropped]" * self.is_cut
+        cut = f"[{self._size:,} bytes were printed; those after the first {MAX_BYTES:,} were dropped]\n"
+        kept = self._kept.decode("utf-8", "replace").replace("\r\n", "\n").removesuffix("\n")
+        return cut * (self._size > MAX_BYTES) + kept
 
 
 async def run(given: Input, bench: Workbench) -> Output:
@@ -58,7 +54,7 @@ async def run(given: Input, bench: Workbench) -> Output:
     )
     printed = _Printed()
     try:
-        async with bench.launcher.open(start, ProcessLimits(max_line_bytes=LINE_BYTES)) as process:
+        async with bench.launcher.open(start) as process:
             code = await _wait(process, printed, wait_s)
     except SpawnFailed as error:
         raise ToolError(f"The command did not start: {error}") from error
