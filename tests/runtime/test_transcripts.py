@@ -56,7 +56,7 @@ EVENTS: list[EngineEvent] = [
     Asked(Ask(AskId("q1"), "question", "Which one?", {})),
     AskChanged(AskId("q1"), "answered", UserId("memory:ann"), "the first"),
     PromptAdded("also this", "Bob"),
-    Notice("info", "compaction", "The conversation was compacted."),
+    Notice("info", "compacted", "The conversation was compacted."),
     TextSet("b", ""),
     TextDelta("c", "Done."),
     TurnEnded("failed", "Done.", Failure("crash", "It broke.")),

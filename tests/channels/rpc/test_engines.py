@@ -88,6 +88,12 @@ def test_a_run_can_be_cancelled_after_each_event_and_the_next_one_works(engine: 
         if engine == "native":
             compacted = client.call("run.start", force_compaction=True, session_id=session)["result"]
             assert client.end_of(compacted["run_id"]) == "completed", client.frames[-3:]
+            kinds = [kind for _, kind in client.events(compacted["run_id"])]
+            assert kinds == ["compaction_start", "compaction_complete", "final"]
+            assert client.contents(compacted["run_id"], "final") == ["The conversation was compacted."]
+            fresh = client.call("run.start", force_compaction=True)["result"]
+            assert client.end_of(fresh["run_id"]) == "completed"
+            assert "no conversation to compact" in client.contents(fresh["run_id"], "final")[0]
             assert any(frame.get("method") == "run.context" for frame in client.frames)
 
 

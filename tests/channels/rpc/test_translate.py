@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pilothouse.channels.rpc.events import AgentEvent, Final, Text
+from pilothouse.channels.rpc.events import AgentEvent, CompactionComplete, CompactionStart, Final, Text
 from pilothouse.channels.rpc.translate import Numbered, RunTranslator
 from pilothouse.core.ask import Ask
 from pilothouse.core.channel import LoggedEvent
@@ -13,6 +14,7 @@ from pilothouse.core.event import (
     AskChanged,
     Asked,
     EngineEvent,
+    Notice,
     PromptAdded,
     SessionStarted,
     TextDelta,
@@ -130,3 +132,23 @@ def test_an_ask_that_is_answered_after_the_end_does_not_revive_the_run() -> None
         [Asked(Ask(AskId("q"), "approval", "May it?")), lost, AskChanged(AskId("q"), "answered")]
     )
     assert run.status == "error"
+
+
+BEGUN = Notice("info", "compaction", "Compacting the conversation…")
+COMPACTED = Notice("info", "compacted", "The conversation was compacted.")
+FAILED = Notice("info", "compaction_failed", "There is no conversation to compact yet.")
+
+
+@pytest.mark.parametrize("before", [[], [BEGUN], [BEGUN, BEGUN]])
+@pytest.mark.parametrize(("notice", "compacted"), [(COMPACTED, True), (FAILED, False)])
+def test_a_compaction_is_begun_and_ended_once(
+    before: list[EngineEvent], notice: Notice, compacted: bool
+) -> None:
+    told = shown([SessionStarted(), *before, notice, TurnEnded("completed")])
+    assert told == [CompactionStart(1000), CompactionComplete(1000, compacted), Final(notice.text)]
+    assert shown([SessionStarted(), notice, TurnEnded("completed", "hi")])[-1] == Final("hi")
+
+
+def test_a_compaction_that_the_run_does_not_end_is_closed_at_its_end() -> None:
+    told = shown([SessionStarted(), BEGUN, TurnEnded("cancelled")])
+    assert told == [CompactionStart(1000), CompactionComplete(1000, compacted=False)]

@@ -199,7 +199,7 @@ def test_a_compaction_is_told() -> None:
     played = Played()
     played.item("started", type="contextCompaction")
     (notice,) = played.item("completed", type="contextCompaction")
-    assert notice.kind == "compaction"
+    assert notice.kind == "compacted"
 
 
 def test_messages_of_other_turns_and_threads_are_dropped() -> None:

@@ -280,7 +280,7 @@ async def test_an_overflow_is_compacted_once_and_keeps_the_newest_words(make_rig
         failed = await ask(session, "the very words")
         failure = end_of(failed).failure
         assert failure is not None and failure.kind == "context_overflow"
-        assert notices(failed).count("compaction") == 1
+        assert notices(failed).count("compacted") == 1
         state["full"] = False
         assert end_of(await ask(session, "/compact")).outcome == "completed"
         await ask(session, "go on")
@@ -294,7 +294,7 @@ async def test_a_full_window_is_compacted_before_the_next_request(make_rig: Make
     async with rig.engine() as engine, engine.open(rig.brief()) as session:
         await ask(session, "one")
         events = await ask(session, "two")
-    assert notices(events) == ["compaction"]
+    assert notices(events) == ["compaction", "compacted"]
     assert "Short." in rig.model.requests[-1].text and "two" in rig.model.requests[-1].text
 
 

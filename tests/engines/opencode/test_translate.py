@@ -117,7 +117,7 @@ def test_a_later_prompt_of_opencode_itself_belongs_to_the_turn_and_a_summary_is_
     turn.finish("msg_25", parentID="msg_24")
     turn.status("idle")
     assert turn.end.answer == "Goes on"
-    assert "The conversation was compacted." in [e.text for e in turn.events if isinstance(e, Notice)]
+    assert "compacted" in [e.kind for e in turn.events if isinstance(e, Notice)]
 
 
 def test_the_text_of_a_request_that_is_made_again_is_withdrawn() -> None:

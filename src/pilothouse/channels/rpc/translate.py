@@ -102,6 +102,9 @@ class RunTranslator:
         self._asks: set[AskId] = set()
         self._steps = 0
         self._prompted = False
+        self._is_compacting = False
+        self._compaction = ""
+        """How the last compaction ended: the answer of a run that does nothing else."""
 
     @property
     def ended(self) -> bool:
@@ -137,8 +140,8 @@ class RunTranslator:
             case log.AskChanged(ask_id=id):
                 self._asks.discard(id)
                 self.status = "awaiting_ui" if self._asks else "running"
-            case log.Notice(kind=kind):
-                yield from self._notice(kind, at)
+            case log.Notice():
+                yield from self._notice(event, at)
             case log.UsageChanged(usage=usage):
                 self.usage = usage
             case log.TurnEnded():
@@ -187,16 +190,27 @@ class RunTranslator:
                 return id
         return ""
 
-    def _notice(self, kind: str, at: float) -> Iterator[AgentEvent]:
-        match kind:
-            case "compaction":
+    def _notice(self, notice: log.Notice, at: float) -> Iterator[AgentEvent]:
+        match notice.kind:
+            case "compaction" if not self._is_compacting:
+                self._is_compacting = True
                 yield CompactionStart(_ms(at))
-            case "compacted":
-                yield CompactionComplete(_ms(at), compacted=True)
+            case "compacted" | "compaction_failed":
+                self._compaction = notice.text
+                yield from self._end_compaction(at, compacted=notice.kind == "compacted")
             case "parked":  # the text so far was sent; the next attempt continues after it
                 yield from self._flush_text(at)
 
+    def _end_compaction(self, at: float, *, compacted: bool) -> Iterator[AgentEvent]:
+        """End a compaction. Some engines tell only this, and not that it began."""
+        if not self._is_compacting:
+            yield CompactionStart(_ms(at))
+        self._is_compacting = False
+        yield CompactionComplete(_ms(at), compacted)
+
     def _end(self, event: log.TurnEnded, at: float) -> Iterator[AgentEvent]:
+        if self._is_compacting:
+            yield from self._end_compaction(at, compacted=False)
         self.status = OUTCOMES[event.outcome]
         self.message = event.failure.text if event.failure else ""
         if event.usage is not None:
@@ -206,7 +220,8 @@ class RunTranslator:
             return
         draft = join_blocks(self._blocks.values())
         self._blocks.clear()
-        yield Final(draft if draft and event.answer.rstrip().endswith(draft.rstrip()) else event.answer)
+        is_whole = draft and event.answer.rstrip().endswith(draft.rstrip())
+        yield Final(draft if is_whole else event.answer or self._compaction)
 
     def _set_block(self, id: str, text: str) -> None:
         """Replace a block. What was sent of it cannot be replaced; only its continuation counts."""

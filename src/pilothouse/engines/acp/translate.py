@@ -157,7 +157,7 @@ class TurnTranslator(TurnEvents):
                 text = "\n".join(filter(None, (update.title, update.description)))[:TEXT_CHARS]
                 return self._once(Notice(_LEVELS.get(update.severity, "info"), "engine_notice", text))
             case "compaction_update" if update.status == "completed":
-                return self._once(Notice("info", "compaction", "The conversation was compacted."))
+                return self._once(Notice("info", "compacted", "The conversation was compacted."))
             case _:
                 return []
 

@@ -122,7 +122,9 @@ def _status(heard: wire_system.Status) -> Notice | None:
     if heard.status == "compacting":
         return Notice("info", "compaction", "Compacting the conversation…")
     if heard.compact_error:
-        return Notice("info", "compaction", f"Nothing was compacted ({heard.compact_error[:TEXT_CHARS]}).")
+        return Notice(
+            "info", "compaction_failed", f"Nothing was compacted ({heard.compact_error[:TEXT_CHARS]})."
+        )
     if heard.permission_mode:
         return Notice("info", "permission_mode", f"The permission mode is now {heard.permission_mode}.")
     return None
@@ -132,7 +134,7 @@ def _compacted(heard: wire_system.CompactBoundary) -> Notice:
     told = heard.compact_metadata
     known = told.pre_tokens is not None and told.post_tokens is not None
     sizes = f" from {told.pre_tokens:,} to {told.post_tokens:,} tokens" if known else ""
-    return Notice("info", "compaction", f"The conversation was compacted{sizes}.")
+    return Notice("info", "compacted", f"The conversation was compacted{sizes}.")
 
 
 def _hook(heard: wire_system.HookResponse) -> Notice | None:

@@ -128,7 +128,7 @@ def server_failed(heard: wire.ServerStatus) -> Notice:
     )
 
 
-COMPACTED = Notice("info", "compaction", "The conversation was compacted.")
+COMPACTED = Notice("info", "compacted", "The conversation was compacted.")
 STEER_LOST = Notice(
     "warning", "steer_lost", "The turn ended before your last message reached Codex. Send it again."
 )

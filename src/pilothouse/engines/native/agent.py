@@ -47,7 +47,8 @@ if TYPE_CHECKING:
 SUM_UP = (
     "You have made as many calls as one turn may make. Make no more; sum up what was done and what is left."
 )
-COMPACTED = Notice("info", "compaction", "The conversation was compacted.")
+COMPACTING = Notice("info", "compaction", "Compacting the conversation…")
+COMPACTED = Notice("info", "compacted", "The conversation was compacted.")
 DROPPED = (
     "The conversation was too long, and its old part was dropped without a summary: {why} The goals, the list of things to do "
     "and your newest messages were kept."
@@ -133,6 +134,7 @@ class Agent:
     async def compact(self, *, must: bool = False) -> None:
         """Replace the conversation by a summary. One that `must` shrink loses its old part even without a summary, if none can
         be made. Raises `TurnFailed` if only time or a person can help."""
+        await self._turn.tell(COMPACTING)
         conversation = self._history.conversation
         request = compaction.render_request(conversation, self._window)
         call = replace(self._call(), system=compaction.SYSTEM, messages=[request], tools=[])
@@ -149,7 +151,7 @@ class Agent:
         if isinstance(answer, Problem) and answer.failure.kind not in ("context_overflow", "bad_request"):
             raise self._failed(answer)
         self._history.add(compaction.compact(conversation, text))
-        await self._turn.tell(COMPACTED if text else Notice("warning", "compaction", DROPPED.format(why=why)))
+        await self._turn.tell(COMPACTED if text else Notice("warning", "compacted", DROPPED.format(why=why)))
 
     @property
     def _window(self) -> int:

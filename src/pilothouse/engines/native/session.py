@@ -46,7 +46,7 @@ from pilothouse.engines.turn_loop import BUSY
 
 COMPACT = "/compact"
 TOOL = "/tool"
-NOTHING_TO_COMPACT = Notice("info", "compaction", "There is no conversation to compact yet.")
+NOTHING_TO_COMPACT = Notice("info", "compaction_failed", "There is no conversation to compact yet.")
 
 
 class Access(Struct, frozen=True):

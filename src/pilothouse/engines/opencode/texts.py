@@ -89,7 +89,7 @@ def retried(attempt: int, message: str) -> Notice:
     )
 
 
-COMPACTED = Notice("info", "compaction", "The conversation was compacted.")
+COMPACTED = Notice("info", "compacted", "The conversation was compacted.")
 STEER_LOST = Notice(
     "warning", "steer_lost", "The turn ended before your last message reached OpenCode. Send it again."
 )

@@ -52,7 +52,7 @@ from pilothouse.runtime.turns.start import Started
 T = TypeVar("T")
 
 COMPACTION = frozenset({"compaction", "compacted"})
-"""Kinds of notices that an engine forgets the beginning of its session."""
+"""Kinds of notices that an engine forgets, or has forgotten, the beginning of its session."""
 FIRST_FLUSH_S = 0.03
 FLUSHES_A_SECOND = 400
 """The limit for all turns together: with many turns, each flushes less often and leaves the store to starts and ends."""
