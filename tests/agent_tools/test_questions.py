@@ -95,6 +95,23 @@ async def test_a_parked_question_is_answered_in_the_next_turn(tmp_path: Path) ->
     assert turns[1].prompt.authors == (PERSON.id,)
 
 
+async def test_a_question_is_closed_when_a_person_stops_its_turn(tmp_path: Path) -> None:
+    async def ask(agent: Agent) -> None:
+        await agent.call("ask_user_question", question="Which colour?", options=OPTIONS, timeout=3600)
+
+    stage = Stage(ask)
+    async with open_rig(tmp_path, stage.engine) as rig:
+        stage.rig = rig
+        await rig.channel.say("go")
+        asked = await rig.until_asked("Which colour?")
+        await rig.channel.say("/stop")
+        (turn,) = await rig.until_ended()
+        row = await rig.store.read(lambda tx: tx.asks.get(asked.id))
+        assert turn.status == "cancelled" and row is not None and row.state == "superseded"
+        await rig.until_said("(its turn was stopped)")
+        assert not (await rig.channel.answer(asked, "answer", options=("1",))).accepted
+
+
 async def test_an_answer_after_a_restart_arrives_once_as_a_message(tmp_path: Path) -> None:
     async def ask(agent: Agent) -> None:
         await agent.call("ask_user_question", question="Which colour?", options=OPTIONS, timeout=3600)

@@ -206,12 +206,15 @@ class ShownAsks:
             await shown.closed.wait()
 
     async def watch(self) -> None:
-        """Close the asks of Pilothouse itself that were settled."""
         while True:
-            for id in [id for id, shown in self._open.items() if shown.of_app]:
-                if await self._find_open(id) is None:
-                    await self.close(id)
+            await self.close_settled()
             await self._host.clock.sleep(POLL_S)
+
+    async def close_settled(self) -> None:
+        """Close the asks of Pilothouse itself that were settled."""
+        for id in [id for id, shown in self._open.items() if shown.of_app]:
+            if await self._find_open(id) is None:
+                await self.close(id)
 
     async def _find_open(self, id: AskId) -> Ask | None:
         row = await query_desk(self._desk, self._host.clock, self._author, "ask", id=id)

@@ -13,6 +13,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import anyio
 from msgspec import Struct
 
+from pilothouse.core.ask import AskRow
 from pilothouse.core.channel import Desk, LoggedEvent
 from pilothouse.core.clock import Clock
 from pilothouse.core.errors import StoreUnavailable
@@ -23,6 +24,7 @@ T = TypeVar("T")
 
 KEPT_RUNS = 64
 RETRY_S = 0.5
+ASKS_POLL_S = 1.0
 
 
 class Run(Struct, Generic[T]):
@@ -121,6 +123,14 @@ class SessionFeed(Generic[T]):
                             self._after_seq = row.seq
             except StoreUnavailable:
                 await self._clock.sleep(RETRY_S)
+
+    async def watch_asks(self, show: Callable[[AskRow], Awaitable[None]]) -> None:
+        """Show the open asks of Pilothouse itself, without end: no log has them, and their message goes to one client."""
+        while True:
+            for row in await self.query("asks", conversation=self.conversation):
+                if row.topic:
+                    await show(row)
+            await self._clock.sleep(ASKS_POLL_S)
 
     async def _take(self, row: LoggedEvent) -> None:
         run = self.runs.get(row.turn_id)

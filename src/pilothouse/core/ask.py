@@ -211,6 +211,11 @@ class AskRow(Struct, frozen=True):
     """The denied ask whose reason this one asks for."""
 
     @property
+    def caller(self) -> TurnId:
+        """The turn that asked, also by a tool call whose question may outlive it; empty if none did."""
+        return self.turn_id or TurnId(str(self.ask.payload.get("turn", "")) if self.topic else "")
+
+    @property
     def subject(self) -> str:
         """One word for lists: the topic of our own ask, else the kind."""
         return self.topic or self.ask.kind

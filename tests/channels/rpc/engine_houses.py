@@ -78,6 +78,9 @@ QUESTION = {
 }
 
 
+ASK = "mcp__pilothouse__ask_user_question"
+
+
 def _command(prompt: str) -> str:
     return {"approve": "touch made", "wait": "sleep 600"}.get(
         prompt.split(maxsplit=1)[0] if prompt else "", ""
@@ -87,6 +90,9 @@ def _command(prompt: str) -> str:
 def _native(request: native_model.Request) -> native_model.Reply:
     if dangling(request.messages):
         return native_model.Reply("a call has no result", status=400)
+    if request.prompt.startswith("colour") and not request.results:
+        asked = {"question": "Which colour?", "options": ["Red", "Blue"]}
+        return native_model.Reply("Let me look.", [native_model.Call(ASK, asked)])
     command = "" if request.results else _command(request.prompt)
     if not command:
         return native_model.Reply("Done.")

@@ -86,6 +86,28 @@ def test_an_ask_of_pilothouse_that_is_answered_elsewhere_is_closed(
         assert closed == [asked["id"]]
 
 
+@rule("R11")
+def test_an_ask_of_pilothouse_is_shown_to_each_client_of_its_session(tmp_path: Path) -> None:
+    write_home(tmp_path, COSTLY, gateway=BUDGET)
+    with Client(tmp_path) as client, Client(tmp_path) as other:
+        client.initialize()
+        first = client.start("a")
+        client.end_of(first["run_id"])
+        other.initialize()
+        other.call("session.history", session_id=first["session_id"])
+        client.answers[CONFIRM] = lambda _: None
+        held = client.start("b", session_id=first["session_id"])
+        asked = client.until(lambda frame: frame.get("method") == CONFIRM)
+        other.answers[CONFIRM] = {"ok": True}
+        other.until(lambda frame: frame.get("method") == CONFIRM)
+        assert client.end_of(held["run_id"]) == "completed"
+        if not any(frame.get("method") == CANCEL for frame in client.frames):
+            client.until(lambda frame: frame.get("method") == CANCEL)
+        assert asked["id"] in [
+            frame["params"]["id"] for frame in client.frames if frame.get("method") == CANCEL
+        ]
+
+
 @rule("R09")
 def test_a_run_that_is_held_for_the_budget_can_be_cancelled(tmp_path: Path) -> None:
     write_home(tmp_path, COSTLY, gateway=BUDGET)

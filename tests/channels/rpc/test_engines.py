@@ -22,7 +22,7 @@ SAMPLED = {"claude": (1,)}
 """Events after which the run is cancelled, where a turn takes seconds; elsewhere after each one."""
 DIALOGS = {
     "script": {"approve": CONFIRM, "colour": PICK},
-    "native": {"approve": CONFIRM},
+    "native": {"approve": CONFIRM, "colour": PICK},
     "claude": {"approve": CONFIRM, "colour": PICK},
 }
 """Prompts that open a dialog. Our own engine asks its questions by a tool of Pilothouse."""
@@ -126,7 +126,11 @@ def cancel_after(client: Client, session: str, text: str, dialog: str, after: in
     assert client.end_of(run["run_id"]) == "cancelled"
     kinds = [kind for _, kind in client.events(run["run_id"])]
     assert kinds.count("tool_call") == kinds.count("tool_result"), after
-    opened = [frame["id"] for frame in client.frames if frame.get("method") == dialog]
+    dialogs = [frame for frame in client.frames if frame.get("method") == dialog]
+    assert [frame["params"]["run_id"] for frame in dialogs] == [run["run_id"]] * len(dialogs)
+    opened = [frame["id"] for frame in dialogs]
+    statuses = [frame["params"]["status"] for frame in client.frames if frame.get("method") == "run.status"]
+    assert not is_shown or "awaiting_ui" in statuses
     assert opened == [frame["params"]["id"] for frame in client.frames if frame.get("method") == CANCEL]
     return is_shown
 

@@ -138,12 +138,14 @@ class Connection:
                 self._settle_in(feed, run)
             self._tasks.start_soon(self._follow, session)
             for row in await feed.query("asks", conversation=id):
-                self.show_row(row)
+                await self._show_row(row)
             return session
 
     async def _follow(self, session: OpenSession) -> None:
         with session.scope:
-            await session.feed.follow()
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(session.feed.watch_asks, self._show_row)
+                await session.feed.follow()
 
     def close(self, session: OpenSession) -> None:
         session.scope.cancel()
@@ -241,21 +243,21 @@ class Connection:
 
     # Asks.
 
-    def show_row(self, row: AskRow) -> None:
+    async def _show_row(self, row: AskRow) -> None:
         """Show a stored ask that is open."""
         session = self.sessions.get(row.conversation_id)
         if session is None:
             return
-        run = session.feed.runs.get(row.turn_id)
+        run = session.feed.runs.get(row.caller)
         call = run.state.call_of(row.ask) if run is not None else None
-        place = AskPlace(session.feed.session_id, row.turn_id, run.id if run is not None else "", call)
+        place = AskPlace(session.feed.session_id, row.caller, run.id if run is not None else "", call)
         self.asks.show(row.ask, place)
 
     async def show_ask(self, id: AskId) -> None:
         """Show an ask that was delivered as a message: those of Pilothouse itself belong to no turn."""
         row = await self.desk.query("ask", self.setup.author, id=id)
         if row is not None and row.state == "open" and row.topic:
-            self.show_row(row)
+            await self._show_row(row)
 
     async def _decide(self, ask: Ask, place: AskPlace) -> Decision | None:
         return await decide(self.requests, self.able, ask, place)

@@ -7,6 +7,7 @@ preview and `permission.ready` are written before the confirm that they belong t
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -29,8 +30,8 @@ from pilothouse.channels.rpc.protocol import SESSION_NOT_FOUND
 from pilothouse.channels.rpc.translate import RunStatus, RunTranslator, context_left, update_of
 from pilothouse.channels.session_feed import Run, SessionFeed
 from pilothouse.channels.stdio_frames import FrameWriter
-from pilothouse.channels.stdio_server import RequestError
-from pilothouse.core.ask import Ask, Decision
+from pilothouse.channels.stdio_server import CLOSE_S, RequestError
+from pilothouse.core.ask import Ask, AskRow, Decision
 from pilothouse.core.channel import ChannelHost, Desk, LoggedEvent
 from pilothouse.core.event import AskChanged, Asked, EngineEvent, ToolFinished, TurnEnded, UsageChanged
 from pilothouse.core.ids import AskId, ChannelId, ConversationId
@@ -166,8 +167,8 @@ class Connection:
             self.feeds[conversation] = feed
             self.tasks.start_soon(feed.follow)
             for row in await feed.query("asks", conversation=conversation):
-                facts = await feed.query("turn", id=row.turn_id) if row.turn_id else None
-                self.show_ask(facts.run_id if facts is not None else "", row.ask)
+                await self._show_row(row)
+            self.tasks.start_soon(feed.watch_asks, self._show_row)
             return feed
 
     # The face of a feed.
@@ -209,6 +210,8 @@ class Connection:
             await self._diagnose(self.diagnostics, feed, run, row)
         if isinstance(row.event, AskChanged):
             await self.asks.close(row.event.ask_id)
+        if isinstance(row.event, TurnEnded):
+            await self.asks.close_settled()
         if is_changed:
             await self._changed(feed, run)
         if wait := self.calls.get(run.id):
@@ -265,11 +268,28 @@ class Connection:
         """Show an ask of Pilothouse itself, which is delivered as a message because no log has it."""
         row = await self.desk.query("ask", self.setup.author, id=id)
         if row is not None and row.state == "open" and row.topic:
-            run = next(
-                (feed.runs[row.turn_id] for feed in self.feeds.values() if row.turn_id in feed.runs), None
-            )
-            self.show_ask(run.id if run is not None else "", row.ask)
+            await self._show_row(row)
+
+    async def _show_row(self, row: AskRow) -> None:
+        facts = await self.desk.query("turn", self.setup.author, id=row.caller) if row.caller else None
+        self.show_ask(facts.run_id if facts is not None else "", row.ask)
 
     async def _decide(self, ask: Ask, run_id: str) -> Decision | None:
+        """Ask the person. The log tells that a run waits for its own asks, but not for those of its tool calls."""
         assert self.able is not None
-        return await decide(self.dialogs, self.able, ask, run_id)
+        feed = self.runs.active.get(run_id) if ask.of_house else None
+        if feed is None:
+            return await decide(self.dialogs, self.able, ask, run_id)
+        await self.status(feed, run_id, "awaiting_ui")
+        try:
+            return await decide(self.dialogs, self.able, ask, run_id)
+        finally:
+            if run_id in self.runs.active:
+                await self._go_on(feed, run_id)
+
+    async def _go_on(self, feed: Feed, run_id: str) -> None:
+        """Tell the status of a run from its log again."""
+        run = next((run for run in feed.runs.values() if run.id == run_id), None)
+        if run is not None and not run.state.ended:
+            with anyio.move_on_after(CLOSE_S, shield=True), suppress(BrokenPipeError):
+                await self.status(feed, run_id, run.state.status)

@@ -114,7 +114,7 @@ def _raise(
     def ids(prefix: str) -> str:
         return id if prefix == "ask" else ports.ids(prefix)
 
-    # Without the turn: its end must neither close the question nor let it hold up the session.
+    # Without the turn, which must not wait for it: only a stop of the turn closes the question.
     raise_ask(tx, ids, ask, topic=AGENT_QUESTION, authority=authority, places=[caller.conversation.id], at=at)
 
 

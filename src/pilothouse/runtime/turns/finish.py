@@ -22,7 +22,7 @@ from pilothouse.core.message import Attachment, Content, DoneStep, clean_text
 from pilothouse.core.outcome import Failure, FailureKind
 from pilothouse.core.store import Tx
 from pilothouse.core.turn import Prompt, Turn, TurnStatus, is_movable
-from pilothouse.runtime.asks.settle import lapse
+from pilothouse.runtime.asks.settle import lapse, supersede
 from pilothouse.runtime.budget.ledger import settle
 from pilothouse.runtime.conversations.binding import session_owner, set_session, wishes_of
 from pilothouse.runtime.conversations.exchange import answer_asker
@@ -92,6 +92,8 @@ def finish(tx: Tx, ids: IdMaker, settings: Settings, ending: Ending, at: float) 
     others = _alternatives(tx, turn, ending)
     end = _explained(tx, turn, ending.end, settings, at, retired=retired, others=others)
     closing = withdraw_asks(tx, ids, turn, at)
+    if end.outcome == "cancelled":
+        close_questions(tx, ids, turn, at)
     tx.events.append(turn.conversation_id, turn.id, [*ending.events, *closing, end], at)
     turn = _to(
         tx,
@@ -323,6 +325,13 @@ def withdraw_asks(tx: Tx, ids: IdMaker, turn: Turn, at: float) -> list[EngineEve
         for row in tx.asks.of_turn(turn.id)
         if row.state == "open"
     ]
+
+
+def close_questions(tx: Tx, ids: IdMaker, turn: Turn, at: float) -> None:
+    """Close what the tool calls of a stopped turn still ask. These questions belong to no turn, and outlive any other end."""
+    for row in tx.asks.open_in(turn.conversation_id):
+        if row.caller == turn.id:
+            supersede(tx, ids, row, at, because="its turn was stopped")
 
 
 def forget_answers(tx: Tx, turn: Turn) -> None:

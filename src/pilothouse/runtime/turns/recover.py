@@ -30,7 +30,7 @@ from pilothouse.runtime.conversations.exchange import answer_asker
 from pilothouse.runtime.outbox import end_key, say
 from pilothouse.runtime.ports import Topics
 from pilothouse.runtime.settings import Settings
-from pilothouse.runtime.turns.finish import forget_answers, prompt_after, withdraw_asks
+from pilothouse.runtime.turns.finish import close_questions, forget_answers, prompt_after, withdraw_asks
 from pilothouse.runtime.turns.last_message import cause_heading, retry_buttons, retry_command
 from pilothouse.runtime.turns.recap import recap_for, with_recap
 from pilothouse.runtime.turns.start import open_session
@@ -97,6 +97,8 @@ def lose(
     else:
         tx.events.append(turn.conversation_id, turn.id, withdraw_asks(tx, ids, turn, at), at)
         forget_answers(tx, turn)
+        if stopped:
+            close_questions(tx, ids, turn, at)
         failure = None if stopped else Failure("crash", _last_word(turn))
         if failure is None:
             _cancel(tx, ids, turn, rows, at)
