@@ -1,7 +1,7 @@
 """Decides what `isolation = "auto"` means for one engine in one workspace: a jail where it is known to hold and to work. Pure.
 
 A jail is chosen for an engine whose canaries held, in a folder that is not trusted; in a trusted one the owner chose when they
-trusted it. As root no jail is chosen: the engines' own sandboxes fail in it.
+trusted it. As root no jail is chosen: Codex's own sandbox fails in it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pilothouse.isolation.canaries import is_proved
 TRUSTED = (
     "the folder is trusted, and no jail was chosen for it. To have one: pilothouse trust --jail {workspace}"
 )
-AS_ROOT = 'Pilothouse runs as root, where the engines\' own sandboxes fail in a jail. Run it as another user, or set kind = "jail" under [isolation]'
+AS_ROOT = 'Pilothouse runs as root, where Codex\'s own sandbox fails in a jail. Run it as another user, or set kind = "jail" under [isolation]'
 UNPROVED = (
     'no jail was proved with the engine {engine}. To have one anyway, set kind = "jail" under [isolation]'
 )
