@@ -399,10 +399,16 @@ async def test_certificates_that_the_environment_names_are_trusted_also_through_
 
 
 async def test_a_server_without_tls_hears_nothing() -> None:
-    async with serving(saying(OK)) as visits, open_http() as http:
+    async def serve(stream: ByteStream, visits: Visits) -> None:
+        greeted.append(await stream.receive())
+        await stream.send(OK)
+
+    greeted: list[bytes] = []
+    async with serving(serve) as visits, open_http() as http:
         found = await ask(http, f"https://127.0.0.1:{visits.port}")
     assert isinstance(found, Failed)
     assert not found.sent
+    assert b"POST" not in greeted[0]
 
 
 @pytest.mark.parametrize(

@@ -100,7 +100,7 @@ async def test_an_acp_agent_is_started_anew(tmp_path: Path) -> None:
 async def test_claude_is_started_anew(tmp_path: Path) -> None:
     with open_api(say("nobody asks")) as api:
         rig, shut = ClaudeRig(tmp_path, api), Shut()
-        command = program(rig, "garbage")
+        command = program(rig, "honest")
         async with ClaudeEngine(rig.config(command=command), shut.host(rig.host())) as engine:
             await talk_through(shut, engine, rig.brief(approval_mode="full-access"))
     assert shut.started == [*STEPS]

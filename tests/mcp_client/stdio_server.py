@@ -68,13 +68,21 @@ def serve(tools: list[str]) -> None:
             print(json.dumps({"jsonrpc": "2.0", "id": heard["id"], "error": error}), flush=True)
 
 
+def fall_silent() -> None:
+    """Answer the first question as a server of an older version does, else the client waits ten seconds for it."""
+    first = json.loads(sys.stdin.readline())
+    error = {"code": -32601, "message": "unknown"}
+    print(json.dumps({"jsonrpc": "2.0", "id": first["id"], "error": error}), flush=True)
+    sys.stdin.read()
+
+
 if __name__ == "__main__":
     manner = sys.argv[1] if sys.argv[1:] else ""
     if manner == "prose":
         print("Welcome to the shop! Press any key.", flush=True)
-        sys.stdin.read()
+        fall_silent()
     elif manner == "silent":
-        sys.stdin.read()
+        fall_silent()
     else:
         print("Listening…", flush=True)
         serve(list(NAMES))
