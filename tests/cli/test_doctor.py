@@ -12,6 +12,7 @@ from typing import Any
 
 from tests.cli.conftest import House
 from tests.dists import write_dist
+from tests.new_store import put_new_store
 from typing_extensions import override
 
 from pilothouse.cli.doctor import check_files
@@ -275,8 +276,7 @@ def test_what_may_not_be_written_is_a_permission_and_no_damage(tmp_path: Path) -
 def test_a21_a_store_that_others_may_read_or_replace_is_named_with_the_chmod(tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir(0o700)
-    store = home / "pilothouse.db"
-    store.touch(0o600)
+    store = put_new_store(home / "pilothouse.db")
     assert "permissions" not in on_disk(home, Odd())
     store.chmod(0o644)
     assert on_disk(home, Odd())["permissions"].fix == f"chmod 600 {store}"

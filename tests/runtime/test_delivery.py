@@ -197,7 +197,7 @@ async def test_what_is_rendered_anew_keeps_the_mark_of_what_may_stand_there(tmp_
 class PatientChannel(MemoryChannel):
     """Takes `takes_s` for whatever has a file."""
 
-    takes_s = 2.0
+    takes_s = 0.5
 
     # pyrefly: ignore [missing-override-decorator]
     async def send(self, address: Address, part: Part) -> MessageRef:
