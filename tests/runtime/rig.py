@@ -177,7 +177,12 @@ class Rig:
 
         row: AskRow = (await self.until(asked))[-1]
         await self.until_said(headline(row.ask))
+        await self.until_delivered(conversation)
         return row.ask
+
+    async def until_delivered(self, place: ConversationId = MAIN) -> None:
+        """The store knows that the asks stand there: a typed word answers nothing before that."""
+        await self.until(lambda tx: all(row.kind != "ask" for row in tx.outbox.unfinished(place)))
 
     async def until_said(self, text: str, deadline_s: float = 60) -> str:
         with anyio.fail_after(deadline_s):

@@ -513,6 +513,7 @@ async def test_an_answer_to_a_tools_question_whose_call_died_starts_the_next_tur
                 tx, new_id, ask, topic=AGENT_QUESTION, authority=authority, places=[MAIN], at=1.0
             )
         )
+        await rig.until_delivered()
         await rig.channel.say("green")
         await rig.until(lambda tx: tx.asks.newest(states=("answered",)))
         answered.set()

@@ -103,6 +103,7 @@ async def test_words_from_before_a_stop_answer_nothing(tmp_path: Path) -> None:
         await rig.channel.say("go", author=MEMBER)
         await rig.until_asked()
         place = conversation_id(rig.channel.address())
-        await rig.store.write(lambda tx: tx.set_fact(f"stopped:{place}", "100"))
-        assert await overhear(rig, "Gannet", MEMBER, sent_at=99.0) == NOTHING
-        assert (await overhear(rig, "Gannet", MEMBER, sent_at=101.0)).state == "queued"
+        now = rig.ports.clock.now()
+        await rig.store.write(lambda tx: tx.set_fact(f"stopped:{place}", str(now)))
+        assert await overhear(rig, "Gannet", MEMBER, sent_at=now - 1) == NOTHING
+        assert (await overhear(rig, "Gannet", MEMBER, sent_at=now + 1)).state == "queued"

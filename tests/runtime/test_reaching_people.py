@@ -49,9 +49,11 @@ async def pair(rig: Rig) -> None:
 
 
 async def sent_to_phone(rig: Rig) -> str:
-    return await rig.until_true(
+    text = await rig.until_true(
         lambda: next((text for text in rig.said("phone") if "wants to run `make`" in text), "")
     )
+    await rig.until_delivered(ConversationId("memory:phone"))
+    return text
 
 
 async def test_the_ask_of_a_script_goes_to_the_owner_s_private_chat(tmp_path: Path) -> None:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from itertools import count
 from pathlib import Path
 
 import anyio
 import pytest
 from tests.runtime.puppet import PuppetEngine, Strings, echo
 from tests.runtime.rig import ADMIN, MAIN, MEMBER, STRANGER, open_rig
+from typing_extensions import override
 
-from pilothouse.channels.memory import PERSON
-from pilothouse.core.ask import Ask, Option
+from pilothouse.channels.memory import PERSON, MemoryChannel
+from pilothouse.core.ask import Ask, Option, Verdict
 from pilothouse.core.event import TurnEnded
 from pilothouse.core.ids import AskId, ConversationId
+from pilothouse.core.message import Address, InboundMessage, MessageRef, Part
 from pilothouse.core.people import Approvers
 from pilothouse.core.store import Tx
 
@@ -22,6 +25,7 @@ PLAN = Ask(AskId("p"), "plan", "First this, then that", {"tool": "Plan", "input"
 COLOUR = Ask(
     AskId("q"), "question", "Which colour?", options=(Option("r", "Red: warm"), Option("b", "Blue: cold"))
 )
+NAME = Ask(AskId("n"), "question", "What name?", free_text=True)
 PRIVATE = Approvers(("admin",), route="private")
 
 
@@ -136,6 +140,7 @@ async def test_a_yes_in_the_chat_that_an_ask_was_sent_to_answers_it(tmp_path: Pa
         rig.engine.plays.insert(0, asking(MAKE).plays[0])
         await rig.channel.say("go")
         await rig.until(lambda tx: tx.asks.open_at(ConversationId("memory:admins-own"), 0.0, lambda _: True))
+        await rig.until_delivered(ConversationId("memory:admins-own"))
         receipt = await rig.channel.say("yes", "admins-own", author=ADMIN, private=True)
         assert receipt.text == "Allowed by Admin: make."
         await rig.until_said("told: allow")
@@ -158,3 +163,62 @@ async def test_a_stray_yes_lets_no_stranger_in(tmp_path: Path) -> None:
         shown = next(posted.ref for posted in rig.channel.sent if "in as a member?" in posted.text)
         await rig.channel.say("yes", private=True, reply_to=shown)
         assert await rig.store.read(state) == "answered", "but a reply to the question does"
+
+
+class HoldingChannel(MemoryChannel):
+    """Sends no ask until `up` is set, as behind a dead line."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.up = anyio.Event()
+        self.asked = anyio.Event()
+
+    @override
+    async def send(self, address: Address, part: Part) -> MessageRef:
+        if part.data["kind"] == "ask":
+            self.asked.set()
+            await self.up.wait()
+        return await super().send(address, part)
+
+
+EARLY = "You sent this before I asked, so it is no answer; it comes after your answer (/cancel drops it)."
+
+
+@pytest.mark.parametrize(("ask", "word"), [(MAKE, "yes"), (COLOUR, "Blue"), (NAME, "Use the other one.")])
+async def test_what_was_sent_before_the_ask_was_shown_does_not_answer_it(
+    tmp_path: Path, ask: Ask, word: str
+) -> None:
+    channel = HoldingChannel()
+    async with open_rig(tmp_path, asking(ask), channel) as rig:
+        await channel.say("go")
+        await channel.asked.wait()
+        unseen = await channel.say(word)
+        assert unseen.text == EARLY
+        channel.up.set()
+        shown = await rig.until_asked()
+        sent_at = rig.ports.clock.now() - 600
+        late = InboundMessage(channel.address(), PERSON, "late", word, private=True, sent_at=sent_at)
+        assert (await rig.gateway.desk.accept(late)).text == EARLY
+        assert (await rig.inbox_row(unseen)).status == "queued"
+        verdict: Verdict = "allow" if ask is MAKE else "answer"
+        await channel.answer(
+            shown, verdict, text="x" if ask is NAME else "", options=("r",) if ask is COLOUR else ()
+        )
+        turn = await rig.until_true(lambda: rig.engine.turns[1:])
+        assert turn[0].prompt.text.count(word) == 2
+
+
+async def test_a_platforms_own_numbers_tell_what_came_first(tmp_path: Path) -> None:
+    """They hold where clocks differ: the platform's runs five minutes behind ours."""
+    counted = count(10)
+    channel = MemoryChannel(native_ids=lambda: str(next(counted)))
+    async with open_rig(tmp_path, asking(MAKE), channel) as rig:
+        await channel.say("go")
+        await rig.until_asked()
+        sent_at = rig.ports.clock.now() - 300
+        early, late = (
+            InboundMessage(channel.address(), PERSON, number, "yes", private=True, sent_at=sent_at)
+            for number in ("9", str(next(counted)))
+        )
+        assert (await rig.gateway.desk.accept(early)).text == EARLY
+        assert (await rig.gateway.desk.accept(late)).text == "Allowed by Person: make."

@@ -145,7 +145,8 @@ class Chain(Struct, frozen=True):
 
 
 class InboundMessage(Struct, frozen=True):
-    """`native_id` is the dedupe key within its conversation: the same one twice is the same message."""
+    """`native_id` is the dedupe key within its conversation: the same one twice is the same message. If it is a decimal number,
+    as in a `MessageRef`, it is taken for the platform's count of the messages there."""
 
     address: Address
     author: Author

@@ -13,8 +13,9 @@ from msgspec import Struct
 
 from pilothouse.core.ask import AskRow
 from pilothouse.core.ids import AskId, ChannelId, ConversationId, IdMaker, MessageId, SessionId, TurnId
-from pilothouse.core.message import Content, MessageRef, clean_text
+from pilothouse.core.message import Content, InboundMessage, MessageRef, clean_text
 from pilothouse.core.queue import QueueRow
+from pilothouse.core.schedule import split_task_place
 from pilothouse.core.store import Tx
 from pilothouse.core.text import moment
 
@@ -143,6 +144,22 @@ def say(
 def is_unsent(tx: Tx, row: QueueRow) -> bool:
     """True if no part of the row can have been shown, so that it may still be withdrawn."""
     return all(part.state == "pending" for part in tx.outbox.parts(row.id))
+
+
+def was_shown_before(tx: Tx, row: AskRow, place: ConversationId, message: InboundMessage) -> bool:
+    """Tell whether the ask was shown in this place before the message was sent; if not, the message is about something
+    else. The numbers of a platform that counts its messages tell; else times, which are of two clocks and whole seconds."""
+    home = next((one for one in row.shown_in if split_task_place(one)[0] == place), row.conversation_id)
+    asked = tx.outbox.by_key(ask_key(row, "asked", home))
+    if asked is not None and asked.status != "done":
+        return False
+    sent = () if asked is None else tx.outbox.parts(asked.id)[-1:]
+    ref = next((part.ref for part in sent), None)
+    here = ref is not None and ref.address.place == message.address.place
+    if ref is not None and here and ref.native_id.isdecimal() and message.native_id.isdecimal():
+        return int(ref.native_id) < int(message.native_id)
+    shown_at = asked.ended_at if asked is not None and asked.ended_at is not None else row.asked_at
+    return not 0 < message.sent_at <= shown_at - 1
 
 
 def content_of(row: QueueRow) -> Content:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -34,6 +35,7 @@ pytestmark = pytest.mark.anyio
 APPROVAL = Ask(AskId("a"), "approval", "Run make?", {"command": "make"})
 PNG = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR" + bytes(60)
 COLOURS = (Option("r", "Red"), Option("b", "Blue"))
+CLEAN = Ask(AskId("c"), "approval", "rm", {"tool": "Bash", "input": {"command": "rm -rf build"}})
 QUESTION = Ask(AskId("q"), "question", "Which colours?", {}, options=COLOURS, many=True)
 WORDS = Ask(AskId("w"), "question", "What name?", {}, free_text=True)
 
@@ -95,6 +97,39 @@ async def test_an_approval_is_given_by_a_button_and_says_who_gave_it(
         assert pressed.followups == []
 
 
+@pytest.mark.parametrize("ask", [CLEAN, WORDS])
+async def test_a_yes_from_before_an_outage_allows_nothing_that_was_asked_since(
+    server: Server, tmp_path: Path, ask: Ask
+) -> None:
+    """She means the README; the line comes back, and the agent has asked for something else meanwhile."""
+    ada, heard, goes_on = server.person("ada"), list[Decision](), anyio.Event()
+
+    async def play(strings: Strings) -> None:
+        await strings.start()
+        await goes_on.wait()
+        heard.append(await strings.ask(ask))
+        await strings.end("told")
+
+    async with open_gateway(server, tmp_path, {ada: "owner"}, play, echo) as house:
+        ada.say("go", channel=ada.dm)
+        await house.until(lambda: house.rig.engine.turns)
+        late: list[tuple[str, Mapping[str, Any]]] = []
+        heard_by = server.world.state.subscribers
+        heard_by[heard_by.index(server.gateway.tell)] = lambda event, data: late.append((event, data))
+        ada.say("yes", channel=ada.dm)
+        heard_by[-1] = server.gateway.tell
+        goes_on.set()
+        await house.rig.until(lambda tx: tx.asks.open_in(place(ada.dm)))
+        await house.rig.until_delivered(place(ada.dm))
+        for event, data in late:
+            server.gateway.tell(event, data)
+        await house.until_shown(ada.dm, "You sent this before I asked")
+        assert heard == []
+        ada.say("no", channel=ada.dm)
+        await house.until(lambda: heard)
+        await house.until_shown(ada.dm, "you said: yes")
+
+
 async def test_a_typed_yes_answers_and_details_are_a_button_away(server: Server, tmp_path: Path) -> None:
     ada, heard = server.person("ada"), list[Decision]()
     payload = {"tool": "Bash", "input": {"command": "npm test", "description": "Run the tests"}}
@@ -105,6 +140,7 @@ async def test_a_typed_yes_answers_and_details_are_a_button_away(server: Server,
         assert list(post.buttons) == ["Allow once", "Deny", "Deny and say why", "Details"]
         ada.press(post, "Details")
         await house.until_shown(ada.dm, "Run the tests")
+        await house.rig.until_delivered(place(ada.dm))
         ada.say("yes", channel=ada.dm)
         await house.until(lambda: heard)
         assert heard[0].verdict == "allow"
@@ -255,6 +291,7 @@ async def test_a_form_of_a_question_that_is_over_does_not_open_and_its_button_go
         post = await house.until_asked(ada.dm, "What name?")
         edit = f"PATCH /channels/{ada.dm.id}/messages/{post.id}"
         server.faults.missing_permission(edit)
+        await house.rig.until_delivered(place(ada.dm))
         ada.say("Pilothouse", channel=ada.dm)
         await house.until_shown(ada.dm, "Went on.")
         await house.until(lambda: server.called(edit))

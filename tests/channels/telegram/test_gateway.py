@@ -29,6 +29,8 @@ from pilothouse.runtime.ports import StoreBlobs, SystemClock
 pytestmark = pytest.mark.anyio
 
 APPROVAL = Ask(AskId("a"), "approval", "Run make?", {"command": "make"})
+CLEAN = Ask(AskId("c"), "approval", "rm", {"tool": "Bash", "input": {"command": "rm -rf build"}})
+WORDS = Ask(AskId("w"), "question", "What name?", {}, free_text=True)
 QUESTION = Ask(
     AskId("q"), "question", "Which colours?", {}, options=(Option("r", "Red"), Option("b", "Blue")), many=True
 )
@@ -79,6 +81,39 @@ async def test_an_approval_is_given_by_a_button_and_says_who_gave_it(
         assert heard[0].verdict == verdict
 
 
+@pytest.mark.parametrize("ask", [CLEAN, WORDS])
+async def test_a_yes_from_before_an_outage_allows_nothing_that_was_asked_since(
+    server: Server, tmp_path: Path, ask: Ask
+) -> None:
+    """She means the README; the line comes back, and the agent has asked for something else meanwhile."""
+    ada, heard, goes_on = server.person("Ada"), list[Decision](), anyio.Event()
+
+    async def play(strings: Strings) -> None:
+        await strings.start()
+        await goes_on.wait()
+        heard.append(await strings.ask(ask))
+        await strings.end("told")
+
+    async with open_gateway(server, tmp_path, {ada: "owner"}, play, echo) as house:
+        ada.say("go")
+        await house.until(lambda: house.rig.engine.turns)
+        await house.until(lambda: not server.world.pending)
+        told = len(server.world.pending)
+        ada.say("yes")
+        late = server.world.pending[told:]
+        del server.world.pending[told:]
+        goes_on.set()
+        await house.rig.until(lambda tx: tx.asks.open_in(place(ada.id)))
+        await house.rig.until_delivered(place(ada.id))
+        server.world.pending += late
+        server.world.wake()
+        await house.until_shown(ada.id, "You sent this before I asked")
+        assert heard == []
+        ada.say("no")
+        await house.until(lambda: heard)
+        await house.until_shown(ada.id, "you said: yes")
+
+
 async def test_a_typed_yes_answers_and_details_are_a_button_away(server: Server, tmp_path: Path) -> None:
     ada, heard = server.person("Ada"), list[Decision]()
     payload = {"tool": "Bash", "input": {"command": "npm test", "description": "Run the tests"}}
@@ -90,6 +125,7 @@ async def test_a_typed_yes_answers_and_details_are_a_button_away(server: Server,
         assert list(post.buttons) == ["Allow once", "Deny", "Deny and say why", "Details"]
         ada.press(post, "Details")
         await house.until_shown(ada.id, "Run the tests")
+        await house.rig.until_delivered(place(ada.id))
         ada.say("not yet")
         await house.until_shown(ada.id, "I'm waiting for your answer above")
         ada.say("yes")

@@ -11,7 +11,7 @@ from tests.channels.telegram.server.running import Server
 from tests.runtime.puppet import echo
 
 from pilothouse.core.ask import Ask, Decision
-from pilothouse.core.ids import AskId
+from pilothouse.core.ids import AskId, ConversationId
 from pilothouse.core.people import Role
 from pilothouse.core.trigger import Mode, Trigger
 from pilothouse.runtime.admission import offer_pairing
@@ -164,6 +164,7 @@ async def test_in_a_group_a_question_is_answered_by_whoever_was_asked(server: Se
         bob.say(f"{NAME} make one", chat=group)
         question = await house.until_shown(group.id, "What name?")
         assert question.text.endswith("Say it in a reply to this message.")
+        await house.rig.until_delivered(ConversationId(f"telegram:{group.id}"))
         ada.say("lunch?", chat=group)
         bob.say("Gannet", chat=group)
         await house.until(lambda: heard)

@@ -37,6 +37,7 @@ from pilothouse.runtime.asks.settle import apply_answer, unseen_places
 from pilothouse.runtime.asks.show import ask_of, places_of, tell_places, with_input
 from pilothouse.runtime.audit import record, record_ask
 from pilothouse.runtime.facts import REFUSED_ANSWERS
+from pilothouse.runtime.outbox import was_shown_before
 from pilothouse.runtime.ports import (
     ASKS,
     INBOX,
@@ -119,7 +120,8 @@ class Answers(Struct, frozen=True):
     def question_for(
         self, tx: Tx, place: ConversationId, message: InboundMessage, at: float
     ) -> AskRow | None:
-        """Return the open question that this message answers: the one that it replies to, else the oldest.
+        """Return the open question that this message answers: the one that it replies to, else the oldest, if that was
+        shown before the message was sent.
 
         A message to others answers only a question addressed to its author, and if that has options, only by naming one."""
         by, overheard = message.author.id, message.overheard
@@ -131,7 +133,9 @@ class Answers(Struct, frozen=True):
         if asked is not None and accepts(asked.authority):
             return asked
         row = tx.asks.open_question(place, at, accepts, session_id=message.session_id)
-        if row is None or not overheard or row.ask.free_text:
+        if row is None or not was_shown_before(tx, row, place, message):
+            return None
+        if not overheard or row.ask.free_text:
             return row
         return row if parse_reply(row.ask, message.whole_text).options else None
 
@@ -142,7 +146,8 @@ class Answers(Struct, frozen=True):
         `elsewhere` tells that it replies to a message of another conversation.
 
         In its own conversation, any text answers a question. Everything else needs words that can mean nothing else:
-        yes, no, or an option, while exactly one ask is open to this person in this place, or in reply to it."""
+        yes, no, or an option, while exactly one ask is open to this person in this place, or in reply to it. Nothing that
+        was sent before the ask was shown answers it."""
         text = message.whole_text
         question = None if elsewhere else self.question_for(tx, place, message, at)
         if question is not None:
@@ -156,7 +161,11 @@ class Answers(Struct, frozen=True):
             found = tx.asks.open_at(place, at, accepts)
         else:
             found = [replied] if _is_open(replied, at) and accepts(replied.authority) else []
-        if len(found) != 1 or (replied is None and not _takes_a_word(found[0])):
+        if len(found) != 1:
+            return None
+        if replied is None and not (
+            _takes_a_word(found[0]) and was_shown_before(tx, found[0], place, message)
+        ):
             return None
         decision = parse_word(found[0].ask, text)
         if decision is None and found[0].ask.kind == "question":

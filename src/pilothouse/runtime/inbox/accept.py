@@ -22,7 +22,7 @@ from pilothouse.runtime.commands.call import NotDone, Opening, Reply
 from pilothouse.runtime.conversations.binding import GOES_ON, bound, find_target, replies_elsewhere
 from pilothouse.runtime.conversations.pieces import head_of, is_stopped, keep_message, without_known
 from pilothouse.runtime.conversations.places import ensure_place, message_key
-from pilothouse.runtime.outbox import say
+from pilothouse.runtime.outbox import say, was_shown_before
 from pilothouse.runtime.roles import note_author
 from pilothouse.runtime.settings import Settings
 
@@ -185,6 +185,8 @@ class Accept:
         asks = [row for row in tx.asks.of_turn(live.id) if row.state == "open"]
         by = self._message.author.id
         whose = "your" if any(self._answers.may_answer(tx, row.authority, by) for row in asks) else "an"
+        if not any(was_shown_before(tx, row, self.place, self._message) for row in asks):
+            return f"You sent this before I asked, so it is no answer; it comes after {whose} answer (/cancel drops it)."
         return f"I'm waiting for {whose} answer above; your message comes after it (/cancel drops it)."
 
 
