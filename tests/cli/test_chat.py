@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 import subprocess
 import time
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 from tests.channels.terminal_rig import Pty
 from tests.dists import SRC
-from tests.forked import run
+from tests.forked import Forked, run
 
 CTRL_D, ENTER = "\x04", "\r"
 HINT = "Ctrl-D leaves."
@@ -56,11 +58,26 @@ class Home:
         return Pty("--approval-mode", "minimal", *words, program=CHAT, folder=self.folder, environ=environ)
 
     def pilothouse(self, *words: str) -> subprocess.CompletedProcess[str]:
+        return run("pilothouse", *words, env=self.environ(), cwd=self.folder, within_s=50)
+
+    def environ(self) -> dict[str, str]:
         """With nothing on PATH: no engine of this machine is found."""
-        environ = {"PYTHONPATH": str(SRC), "HOME": str(self.folder), "PILOTHOUSE_HOME": str(self.folder)}
-        return run(
-            "pilothouse", *words, env=environ | {"PATH": str(self.folder)}, cwd=self.folder, within_s=50
-        )
+        own = {"HOME": str(self.folder), "PILOTHOUSE_HOME": str(self.folder)}
+        return {"PYTHONPATH": str(SRC), "PATH": str(self.folder), **own}
+
+    @contextmanager
+    def up(self) -> Iterator[Callable[[str], str]]:
+        """A gateway beside the chats; the function returns the next line of its own with these words."""
+        reading, writing = os.pipe()
+        with open(reading) as stderr, open(os.devnull) as nothing:
+            streams = (nothing.fileno(), writing, writing)
+            process = Forked("pilothouse", "up", env=self.environ(), cwd=self.folder, streams=streams)
+            os.close(writing)
+            try:
+                yield lambda words: next(line for line in stderr if words in line)
+            finally:
+                process.kill()
+                process.wait()
 
     def wait_until_delivered(self) -> None:
         """A place is told how a question ended only if it is known that the question was shown there."""
@@ -203,6 +220,25 @@ def test_a_real_engine_takes_over_from_the_demo_and_the_header_says_so(tmp_path:
     assert next(turn["engine"] for turn in home.listed("turns")) == "claude"
     home.write("", "[engines.claude]\nenabled = false\n")
     assert home.pilothouse("chat", "hi again").stdout == "heard: hi again\n"
+
+
+def test_a_real_engine_takes_over_from_the_demo_of_a_running_gateway(tmp_path: Path) -> None:
+    """B1 beside `up`: the header of a new chat named Claude, and the gateway's demo answered until it was restarted."""
+    home = Home(tmp_path)
+    home.config.write_text(f'[engines.script]\nscript = "{tmp_path}/script.toml"\n')
+    with home.up() as told:
+        said = told("warning: no coding agent")
+        assert (
+            "so the demo answers. To get one: npm install -g @anthropic-ai/claude-code, and log in." in said
+        )
+        assert home.pilothouse("chat", "hi").stdout == "heard: hi\n"
+        claude = tmp_path / "claude"
+        claude.write_text("#!/bin/sh\necho 2.1.325\n")
+        claude.chmod(0o755)
+        taken_over = home.pilothouse("chat", "are you Claude now?")
+        assert "· claude 2.1.325 ·" in taken_over.stderr
+        assert "heard" not in taken_over.stdout
+        assert [turn["engine"] for turn in home.listed("turns")] == ["claude", "script"]
 
 
 def test_a_chat_says_which_session_it_continues(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -77,7 +78,8 @@ class App:
         self.jails.tools_here = partial(_tools_here, plugins)
         self.lanes = LaneHost(holder.loaded.paths.data_dir, store.read, store.write)
         self.mcp = McpHost(lambda: holder.loaded, marker, log, jails=self.jails)
-        self._statuses: dict[EngineId, EngineStatus] = {}
+        self.statuses: dict[EngineId, EngineStatus] = {}
+        self._probing = Lock()
 
     def learn_secrets(self) -> None:
         """Take the secrets of the configuration, and those that the environment names as such."""
@@ -93,9 +95,21 @@ class App:
 
     def status_of(self, spec: EngineSpec) -> EngineStatus:
         """Probes an engine once: a probe may start a program."""
-        if spec.id not in self._statuses:
-            self._statuses[spec.id] = probe_settings(spec, self.config.engines[spec.id])
-        return self._statuses[spec.id]
+        if spec.id not in self.statuses:
+            self.statuses[spec.id] = probe_settings(spec, self.config.engines[spec.id])
+        return self.statuses[spec.id]
+
+    def probe_again(self) -> None:
+        """Probes all engines anew, for a thread; `statuses` is another object once a real engine works."""
+        if self._probing.acquire(blocking=False):
+            try:
+                fresh = {
+                    spec.id: probe(spec, self.config.engines.get(spec.id)) for spec in engine_specs(self)
+                }
+                if any(status.available for id, status in fresh.items() if id != DEMO):
+                    self.statuses = fresh
+            finally:
+                self._probing.release()
 
     @property
     def config(self) -> Config:

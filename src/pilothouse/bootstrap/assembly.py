@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import anyio
 import anyio.to_thread
 import msgspec
 
@@ -34,7 +35,7 @@ from pilothouse.bootstrap.mcp_servers import servers_for_engines
 from pilothouse.bootstrap.people import make_approvals, make_people
 from pilothouse.bootstrap.policy import make_classify, widest_in
 from pilothouse.bootstrap.transcript_files import append_file, remove_file
-from pilothouse.config import BudgetSection, Config, engine_tables, find_zone, mode_in
+from pilothouse.config import AUTO, BudgetSection, Config, engine_tables, find_zone, mode_in
 from pilothouse.core.budget import Caps
 from pilothouse.core.call import Call
 from pilothouse.core.channel import Channel
@@ -54,6 +55,7 @@ from pilothouse.runtime.ports import Ports, new_id
 from pilothouse.runtime.settings import EngineChoice, Settings
 
 TURNS_AT_ONCE, TURNS_IN_BUDGET = 32, 8
+LOOK_S = 3.0
 
 
 def make_ports(
@@ -96,6 +98,7 @@ def make_ports(
         sweep=partial(_sweep, app),
         engine_problem=partial(engine_problem, app),
         engine_reports=partial(report_engines, app),
+        look_for_engine=partial(look_for_engine, app),
         look_at_file=look_at_file,
         read_file=read_file,
         append_file=append_file,
@@ -131,6 +134,13 @@ async def _sweep(app: App) -> None:
     await anyio.to_thread.run_sync(sweep_groups, find_bases())
 
 
+async def look_for_engine(app: App) -> None:
+    """Looks whether a real engine works by now: it takes over from the demo. Slow programs are not waited for."""
+    if app.config.gateway.default_engine == AUTO and default_engine(app) == DEMO:
+        with anyio.move_on_after(LOOK_S):
+            await anyio.to_thread.run_sync(app.probe_again, abandon_on_cancel=True)
+
+
 async def report_engines(app: App) -> list[EngineReport]:
     """Asks every enabled engine about itself. A caller may stop waiting: the programs that are asked may hang."""
     return await anyio.to_thread.run_sync(survey_enabled, app.plugins, app.config, abandon_on_cancel=True)
@@ -148,13 +158,14 @@ def read_engine_call(plugins: Plugins, engine: EngineId, payload: Mapping[str, A
 
 
 def _cached_settings(app: App, make: Callable[[Config], Settings]) -> Callable[[], Settings]:
-    """Makes new settings only after a reload: the runtime asks for them at every step."""
-    config, settings = app.config, make(app.config)
+    """Makes new settings only after a reload, or if the demo gives way: the runtime asks for them at every step."""
+    settings = make(app.config)
+    config, statuses = app.config, app.statuses
 
     def current() -> Settings:
-        nonlocal config, settings
-        if app.config is not config:
-            config = app.config
+        nonlocal config, statuses, settings
+        if app.config is not config or app.statuses is not statuses:
+            config, statuses = app.config, app.statuses
             settings = make(config)
         return settings
 

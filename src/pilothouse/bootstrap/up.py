@@ -12,6 +12,7 @@ import anyio.to_thread
 
 from pilothouse import __version__
 from pilothouse.bootstrap.app import (
+    DEMO,
     App,
     build_channels,
     build_engines,
@@ -35,8 +36,11 @@ from pilothouse.bootstrap.process import (
     stop_on_signal,
 )
 from pilothouse.bootstrap.terminal_text import say
+from pilothouse.config import AUTO
 from pilothouse.logs.sinks import Entry
 from pilothouse.runtime.gateway import Gateway
+
+NO_ENGINE = "no coding agent works here yet, so the demo answers. To get one: {fix}, and log in. It takes over without a restart."
 
 
 def run_up(*, safe: bool = False, verbose: bool = False, approval_mode: str | None = None) -> int:
@@ -98,6 +102,9 @@ def _warnings(app: App) -> Iterator[str]:
     """Names what will make turns fail. No reason to stop: it can be fixed while the gateway runs."""
     id = default_engine(app)
     status = app.status_of(app.plugins.engine(id))
+    if id == DEMO and app.config.gateway.default_engine == AUTO:
+        fix = next((status.fix for status in app.statuses.values() if status.fix), "pilothouse engines")
+        yield NO_ENGINE.format(fix=fix)
     if not status.available:
         fix = f" → {status.fix}" if status.fix else ""
         yield f"engine {id}: {status.problem}{fix}"

@@ -142,6 +142,10 @@ async def _no_sweep() -> None:
     """The default: no engine starts processes."""
 
 
+async def _no_other_engine() -> None:
+    """The default: the engines stay as they are."""
+
+
 async def _no_problem(engine: EngineId) -> str:
     return ""
 
@@ -209,6 +213,7 @@ class Ports(Struct, kw_only=True, eq=False):
     `sweep` ends processes that a killed gateway left behind.
     `note_head` writes the head of the audit log to a place outside the store.
     `engine_problem` says why an engine would not work here, and the fix; empty if it would.
+    `look_for_engine` is awaited before turns start while the demo is the default: a real engine may have appeared.
     `engine_reports` asks every enabled engine for its program and its login, which may start programs.
     `read_call` reads the payload of an engine's ask.
     `look_at_file` reads the current file for the preview of a change.
@@ -235,6 +240,7 @@ class Ports(Struct, kw_only=True, eq=False):
     sweep: Callable[[], Awaitable[None]] = _no_sweep
     engine_problem: Callable[[EngineId], Awaitable[str]] = _no_problem
     engine_reports: Callable[[], Awaitable[Sequence[EngineReport]]] = _no_reports
+    look_for_engine: Callable[[], Awaitable[None]] = _no_other_engine
     look_at_file: LookAtFile = not_looked_at
     read_file: Callable[[str, str, int], Awaitable[tuple[str, bytes] | str]] = _no_file
     run_script: Callable[[str, str, float, int], Awaitable[ScriptEnd]] = _no_scripts

@@ -170,6 +170,9 @@ class Dispatch:
         chosen = idle[: max(0, self._room())]
         if not chosen:
             return
+        settings = self._ports.settings()
+        if settings.default_engine == settings.demo_engine:
+            await self._ports.look_for_engine()
         async with anyio.create_task_group() as beginning:
             for conversation_id, unit in chosen:
                 beginning.start_soon(self._begin, tasks, conversation_id, unit)
