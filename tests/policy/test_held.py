@@ -68,6 +68,7 @@ def test_a_program_that_is_not_known_runs_because_the_jail_holds_it(work: Path, 
         "make $TARGET",
         "echo x > /etc/passwd",
         "make 'unclosed",
+        "make -C ..",
     ],
 )
 def test_what_leads_out_of_the_workspace_or_to_files_that_others_execute_is_asked_about(
@@ -84,6 +85,44 @@ def test_where_a_rule_forbids_commands_or_files_any_program_might_be_meant(work:
     (work / "secrets").mkdir()
     rule = rule.replace("secrets", str(work / "secrets")).replace("./", "")
     assert judged(work, "make test", rule).outcome == "ask"
+
+
+@pytest.mark.parametrize("rule", ["deny read /opt/secret/**", "deny path /etc/**", "ask read *.pem"])
+def test_so_is_a_program_where_a_rule_is_about_files_that_the_jail_shows(work: Path, rule: str) -> None:
+    for command in ("python x.py", "tar cf o.tar -T list"):
+        assert judged(work, command, rule).outcome == "ask"
+        assert judged(work, command, "deny read ~/.ssh/**", "deny domain example.org").outcome == "allow"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "rm -rf .",
+        "rm -rf ./",
+        "rm -rf WORK",
+        "cd build && rm -rf ..",
+        "/bin/rm -r -- build/..",
+        "timeout 9 rm -rf .",
+        "rsync -a --delete build/ .",
+        "find . -delete",
+        "find build -name x -exec rm {} +",
+        "git ls-files | xargs rm",
+        "git clean -fdx",
+        "git -C build clean -f",
+        "env git clean -fdx",
+    ],
+)
+def test_what_removes_the_workspace_or_files_that_nobody_named_is_asked_about(
+    work: Path, command: str
+) -> None:
+    assert judged(work, command.replace("WORK", str(work))).outcome == "ask"
+
+
+@pytest.mark.parametrize(
+    "command", ["pytest .", "npm run clean", "rm -rf build/x", "git add .", "cp -r build ."]
+)
+def test_what_only_looks_like_it_is_not(work: Path, command: str) -> None:
+    assert judged(work, command) == Ruling("allow", HELD)
 
 
 def test_a_rule_that_denies_the_command_itself_wins(work: Path) -> None:

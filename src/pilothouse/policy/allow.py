@@ -24,6 +24,8 @@ from pilothouse.policy.programs import (
     INTERPRETERS,
     NEVER_REMEMBERED,
     NO_RETURN,
+    REMOVERS,
+    REMOVES_UNNAMED,
     is_another_program,
     plain_name,
 )
@@ -170,18 +172,14 @@ class Walk:
         if "/" in texts[0] and not texts[0].startswith("/") and not at_root:
             return None
         for rule in self._commands:
-            if rule.kind == "glob" and matches_glob(rule.pattern, line) and (at_root or rule.pattern != line):
-                named = texts if rule.pattern == line else rule.pattern.split()
-            elif (
-                rule.kind == "command"
-                and texts[: len(rule.words)] == rule.words
-                and not is_another_program(texts, rule.words)
-            ):
-                named = rule.words
+            if rule.kind == "glob":
+                fits = matches_glob(rule.pattern, line) and (at_root or rule.pattern != line)
+                named = texts if rule.pattern == line else tuple(rule.pattern.split())
             else:
-                continue
-            named = named if at_root else ()
-            if all(text in named or self._stays_inside(text, folder) for text in texts[1:]):
+                fits = texts[: len(rule.words)] == rule.words and not is_another_program(texts, rule.words)
+                named = rule.words
+            known = named if at_root else ()
+            if fits and all(text in known or self._stays_inside(text, folder) for text in texts[1:]):
                 return rule
         return None
 
@@ -197,9 +195,16 @@ class Walk:
 
     def _runs_held(self, texts: tuple[str, ...], folder: str) -> bool:
         """Tell whether the jail holds a program that is not known: no word of it leads out of the workspace or to a file that other
-        tools execute, and no rule is about files that it could read."""
-        below = any(self._places.rule_below(self._forbidding, root) for root in self._places.roots)
-        return not below and all(self._stays_inside(text, folder) for text in texts[1:])
+        tools execute, no rule is about files that it could read, and it does not remove the workspace or what no word names."""
+        places, names = self._places, set(map(plain_name, texts))
+        if any(places.rule_below(self._forbidding, root) for root in places.roots):
+            return False
+        if any(words <= names for words in REMOVES_UNNAMED):
+            return False
+        whole = any(places.resolve(folder, text) in places.roots for text in texts[1:])
+        return not (whole and names & REMOVERS) and all(
+            self._stays_inside(text, folder) for text in texts[1:]
+        )
 
     def _read(self, reads: Reads, folder: str) -> None:
         for text in reads.paths:

@@ -16,12 +16,13 @@ from msgspec import Struct
 from pilothouse.core.ask import Ask, RuleOffer
 from pilothouse.core.call import ASKED_TOOLS, OWN_SERVER, Call
 from pilothouse.core.policy import Rule, RuleKind, Ruling, Site, ToolClass, matches_glob
+from pilothouse.core.text import first_line
 from pilothouse.policy.allow import Gap, Walk, name_rule, path_rule
 from pilothouse.policy.deny import DenyMatcher
 from pilothouse.policy.paths import Filesystem, GitProblem, WorkspacePaths
 from pilothouse.policy.shell import parse_shell
 
-MAX_REASON = 600
+MAX_REASON = 600  # the ask shows the whole call beside it
 MAX_OFFERED = 5
 """Rules that one answer may save. People do not read longer lists."""
 _RUNS = re.compile(r"run|exec|eval|shell|bash|command|script|terminal|code|sql|query", re.IGNORECASE)
@@ -46,7 +47,7 @@ def decide(ask: Ask, rules: Sequence[Rule], site: Site, env: PolicyEnv) -> Rulin
         return Ruling("ask")
     judgement = _Judgement(ask.call or NOT_READ, rules, site, env)
     ruling, gaps = judgement.judge()
-    ruling = Ruling(ruling.outcome, _short(ruling.rule))
+    ruling = Ruling(ruling.outcome, first_line(ruling.rule, MAX_REASON))
     if ruling.outcome != "ask":
         return ruling
     wanted = tuple(dict.fromkeys(rule for gap in gaps for rule in gap.rules))
@@ -80,23 +81,12 @@ class _Judgement:
         self._places = WorkspacePaths(site.workspace, site.folders, env.filesystem, git_problem)
         self._allowing = [rule for rule in rules if rule.outcome == "allow"]
         self._own = [self._places.resolve("/", folder) or folder for folder in env.own]
-        self._script = parse_shell(call.command) if self._needs_script() else None
+        self._script = parse_shell(call.command) if call.kind == "command" else None
         self._matcher = DenyMatcher(call, self._script, self._places)
-
-    def _needs_script(self) -> bool:
-        if self._call.kind != "command":
-            return False
-        if self._own or self._site.mode != "full-access":
-            return True
-        return any(rule.outcome != "allow" for rule in self._rules)
 
     def named_own(self) -> str:
         """Return a file of Pilothouse itself that the call names. A workspace among those files is none of them."""
-        if not self._own:
-            return ""
-        above = tuple(folder + "/" for folder in self._own)
-        inside = [root for root in self._places.roots if root.startswith(above)]
-        return self._matcher.named_below(self._own, inside)
+        return self._matcher.named_below(self._own) if self._own else ""
 
     def judge(self) -> tuple[Ruling, list[Gap]]:
         """Return the ruling, and what is missing where no rule decided."""
@@ -137,12 +127,15 @@ class _Judgement:
         for rule in rules:
             if rule.kind == "tool" and _is_named(rule, self._call):
                 return Ruling("allow", f"matches the rule `{rule}`"), []
-        assert self._script is not None, "parsed in every other mode"
+        assert self._script is not None, "a command"
         if self._script.oddities:
             return Ruling("ask", self._script.oddities[0]), []
         walk = Walk(self._places, rules, self._site.mode, self._forbidding())
-        # where a rule forbids commands, any program that is not known may run them
-        forbids = any(rule.outcome != "allow" and rule.kind in ("command", "glob") for rule in self._rules)
+        # where a rule forbids commands, or files that a jail may show beside the workspace, any unknown program may be meant
+        forbidding = [rule for rule in self._rules if rule.outcome != "allow"]
+        forbids = any(
+            rule.kind in ("command", "glob") or self._places.leaves_home(rule) for rule in forbidding
+        )
         walk.held = self._site.held and self._site.mode == "trusted" and not forbids
         walk.walk(self._script, self._call.cwd)
         if walk.gaps:
@@ -218,11 +211,6 @@ def _names(call: Call) -> tuple[RuleKind, *tuple[str, ...]]:
     if call.kind == "skill":
         return "skill", call.skill
     return ("domain", call.host) if call.kind == "web" else ("tool", call.tool)
-
-
-def _short(why: str) -> str:
-    """Shorten a reason. The ask shows the whole call beside it."""
-    return why if len(why) <= MAX_REASON else why[: MAX_REASON - 1] + "…"
 
 
 def _because(used: Mapping[Rule, Any], otherwise: str) -> str:

@@ -61,12 +61,13 @@ class DenyMatcher:
             case "path" | "read":
                 return self._is_meant(rule) and self._places.forbids(rule, self._paths.reals)
 
-    def named_below(self, folders: Sequence[str], but: Sequence[str]) -> str:
-        """Return a path of the call that leads, or may lead, into one of `folders` and not into one of `but`; empty if there is none.
+    def named_below(self, folders: Sequence[str]) -> str:
+        """Return a path of the call that leads, or may lead, into one of `folders` and not into a workspace below; empty if there is none.
 
         A pattern that may mean anything counts only where the text has the folder's name."""
         paths, text = self._paths, self._call.command
-        inside, outside = (tuple(folder.rstrip("/") + "/" for folder in some) for some in (folders, but))
+        inside = tuple(folder.rstrip("/") + "/" for folder in folders)
+        outside = tuple(root + "/" for root in self._places.roots if root.startswith(inside))
         named = [
             real for real in (*paths.reals, *paths.maybe, *paths.unseen) if (real + "/").startswith(inside)
         ]

@@ -100,17 +100,13 @@ class Filesystem:
 
         git (2.39) wants HEAD, and objects and refs either here or in the folder that the file `commondir` names. Any one
         of them beside HEAD is enough for us: a false yes only asks a person."""
-        names = ("commondir", "objects", "refs")
-        return _is_there(folder, "HEAD") and any(_is_there(folder, name) for name in names)
+        head, *others = (os.path.join(folder, name) for name in ("HEAD", "commondir", "objects", "refs"))
+        return os.path.lexists(head) and any(map(os.path.lexists, others))
 
     def has_git_dir(self, folder: str) -> bool:
         """Tell whether git would find the folder's repository in its `.git`."""
         inner = os.path.join(folder, ".git")
         return self.is_git_dir(inner) or os.path.isfile(inner)
-
-
-def _is_there(folder: str, name: str) -> bool:
-    return os.path.lexists(os.path.join(folder, name))
 
 
 def _follow(real: str, path: str) -> str:
@@ -227,13 +223,19 @@ class WorkspacePaths:
 
     def forbids_below(self, rule: Rule, folder: str) -> bool:
         """Tell whether a rule may cover something below the folder."""
+        place = folder.rstrip("/") + "/"
         for pattern in self._everywhere(rule):
-            prefix = literal_prefix(pattern).rstrip("/")
-            if (prefix + "/").startswith(folder.rstrip("/") + "/"):
-                return True
-            if prefix != pattern.rstrip("/") and (folder + "/").startswith(prefix + "/"):
+            prefix = literal_prefix(pattern).rstrip("/") + "/"
+            if prefix.startswith(place) or (prefix != pattern.rstrip("/") + "/" and place.startswith(prefix)):
                 return True
         return False
+
+    def leaves_home(self, rule: Rule) -> bool:
+        """Tell whether a rule about paths may cover something outside of the home folder, which every jail hides."""
+        home = f"{self.resolve('/', '~')}/"
+        return rule.kind in ("path", "read") and not all(
+            one.startswith(home) for one in self._everywhere(rule)
+        )
 
     def _everywhere(self, rule: Rule) -> list[str]:
         pattern = rule.pattern.rstrip("/")

@@ -63,6 +63,10 @@ NO_RETURN: Mapping[str, frozenset[str]] = {
 }
 """Words with which an everyday program does what cannot be taken back, at any position."""
 
+REMOVERS = word_set("rm shred rsync")
+REMOVES_UNNAMED = tuple(map(word_set, ("-delete", "git clean", "find rm", "fd rm", "xargs rm")))
+"""Words that together remove files which no word names."""
+
 
 class Options(Struct, frozen=True):
     """`letters` may be bundled behind one dash; a letter of `values` ends the bundle with its value."""
