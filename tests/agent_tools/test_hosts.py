@@ -9,9 +9,11 @@ import anyio
 from tests.runtime.puppet import PuppetEngine, Strings
 from tests.runtime.rig import Rig, open_rig
 
+from pilothouse.core.policy import parse_rule
 from pilothouse.isolation.host_answers import MAX_HOSTS, MAX_OPEN_ASKS, ONCE_S, HostAnswers
 from pilothouse.isolation.hosts import Target
-from pilothouse.runtime.agent_calls.hosts import ask_host
+from pilothouse.runtime.agent_calls.hosts import HOST_ASK, ask_host
+from pilothouse.testing.policy import FixedPolicy
 
 
 async def test_an_unknown_host_is_asked_about_and_always_is_kept_for_the_folder(tmp_path: Path) -> None:
@@ -43,6 +45,26 @@ async def test_an_unknown_host_is_asked_about_and_always_is_kept_for_the_folder(
             assert (await rig.channel.answer(ask, "answer", options=(option,))).accepted
         await rig.until_ended()
     assert told == ["once", "no", "always", "always", "no"]
+
+
+async def test_a_host_that_a_rule_denies_is_refused_and_nobody_is_asked(tmp_path: Path) -> None:
+    told: list[str] = []
+    rigs: list[Rig] = []
+
+    async def scene(strings: Strings) -> None:
+        place = strings.brief.workspace
+        await strings.start()
+        told.extend([await ask_host(rigs[0].ports, place, f"{name}evil.example:443") for name in ("", "a.")])
+        await strings.end("done")
+
+    async with open_rig(
+        tmp_path, PuppetEngine(scene), policy=FixedPolicy([parse_rule("deny domain evil.example")])
+    ) as rig:
+        rigs.append(rig)
+        await rig.channel.say("go")
+        await rig.until_ended()
+        assert await rig.ports.read(lambda tx: tx.asks.open_about(HOST_ASK)) == []
+    assert told == ["no", "no"]
 
 
 async def test_a_jail_asks_once_for_a_while_and_keeps_what_holds_for_the_session() -> None:

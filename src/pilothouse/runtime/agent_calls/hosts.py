@@ -1,7 +1,7 @@
 """Hosts that a jailed program wants to reach and nobody has allowed: an ask in the conversation whose turn runs there.
 
 The ask names the host, and the open tool call if there is exactly one. "Always" is kept for the workspace; shorter answers are
-kept by the jail. Where no turn runs, or several people's turns do, nobody can be asked, and the answer is no.
+kept by the jail. Where a rule denies the host, no turn runs, or several people's turns do, nobody can be asked, and the answer is no.
 """
 
 from __future__ import annotations
@@ -13,9 +13,11 @@ from typing import Literal
 from msgspec import Struct
 
 from pilothouse.core.ask import Ask, AskRow, Decision, Option
+from pilothouse.core.call import Call, host_of
 from pilothouse.core.event import ToolCall, ToolFinished, ToolStarted
 from pilothouse.core.ids import AskId, IdMaker
 from pilothouse.core.people import DESTRUCTIVE, Authority
+from pilothouse.core.policy import Site
 from pilothouse.core.store import Tx
 from pilothouse.core.text import first_line
 from pilothouse.core.turn import Turn
@@ -45,7 +47,10 @@ class AllowedHosts(Struct, frozen=True):
 
 
 async def ask_host(ports: Ports, workspace: str, host: str) -> HostAnswer:
-    """Return what people allowed, or ask them and wait."""
+    """Return what people allowed, or ask them and wait. A host that a rule denies is refused without an ask."""
+    wanted = Ask(AskId(""), "approval", host, call=Call("web", cwd=workspace, host=host_of(host)))
+    if (await ports.policy.judge(wanted, Site(workspace))).outcome == "deny":
+        return "no"
     if host in await ports.store.read(lambda tx: _kept(tx, workspace)):
         return "always"
     id = AskId(f"ask-{hashlib.sha256(ports.ids('host').encode()).hexdigest()[:12]}")
