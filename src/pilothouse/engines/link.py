@@ -45,6 +45,7 @@ REST_S = 0.004
 MAX_REPLIES = 8
 """A bound on replies that no session asked for."""
 DETAIL_CHARS = 4000
+WORDS_CHARS = 300
 
 SHUT_DOWN = Failure("crash", "The engine was shut down.")
 NOT_READ = Failure("transport", "Nobody read this turn's events for too long, so it was given up.")
@@ -72,6 +73,19 @@ def explain_exit(last: Exit) -> Failure:
     code = last.code
     ending = f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"
     return Failure("crash", f"The engine's process ended unexpectedly ({ending}).", detail=detail)
+
+
+class EarlyEnd(EngineError):
+    """The process ended by itself before it was ready."""
+
+
+def explain_early_end(last: Exit) -> Failure:
+    """Explain such an end by the line of its stderr that names an error, else by the last one."""
+    failure, lines = explain_exit(last), last.stderr.strip().splitlines()
+    named = next((line for line in lines if line.lower().startswith("error")), lines[-1] if lines else "")
+    words = f": {named.strip()[:WORDS_CHARS]}" if named else "."
+    text = failure.text.replace("unexpectedly", "before it was ready").removesuffix(".") + words
+    return msgspec.structs.replace(failure, text=text)
 
 
 class LinkPlan(Struct, frozen=True):
@@ -190,6 +204,8 @@ class Link(SharedProcess[Failure], ABC, Generic[Item, Reply]):
             silent = f"The engine's process did not answer its start within {self._plan.open_s:g} s and was stopped."
             self.condemn(Failure("hang", silent))
             await self.ended.wait()
+            if self.exit.why is None:
+                raise EarlyEnd(explain_early_end(self.exit))
             raise EngineError(explain_exit(self.exit))
 
     def lease(self, session: str) -> Port[Item, Reply] | None:

@@ -6,12 +6,14 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import anyio
+import msgspec
 import pytest
 from tests.engines.acp.rig import Scripted, session_of
 from tests.engines.acp.test_turns import open_failure
 from tests.engines.codex.rig import Reaction, end_of, notices_of, read
 
 from pilothouse.core.event import ResumeToken, TextDelta
+from pilothouse.engines.acp.agents import Agent
 
 pytestmark = pytest.mark.anyio
 
@@ -84,7 +86,7 @@ async def test_every_reason_to_stop_is_a_clear_end(
     [
         ("mute", "hang", "within 1 s"),
         ("refuses", "bad_request", "Scripted did not start: too old"),
-        ("exits", "crash", "exit code 3"),
+        ("exits", "crash", "ended before it was ready (exit code 3): unknown option --acp"),
         ("version", "bad_request", "speaks version 7 of ACP"),
         ("flood", "bad_request", "does not speak ACP: it printed “Welcome!”"),
     ],
@@ -95,6 +97,24 @@ async def test_an_agent_that_does_not_begin_says_why(
     failure = await open_failure(Scripted(tmp_path, fault, open_s=1.0 if fault == "mute" else 20.0))
     assert failure.kind == kind
     assert words in failure.text
+
+
+async def test_a_program_that_is_older_than_the_tested_one_says_so(tmp_path: Path) -> None:
+    """As Copilot did before it spoke ACP."""
+    program = tmp_path / "old-agent"
+    usage = 'echo "error: unknown option --acp" >&2; echo "Try --help." >&2; exit 1'
+    program.write_text(f'#!/bin/sh\n[ "$1" = --version ] && echo "Agent 0.0.328" && exit\n{usage}\n')
+    program.chmod(0o755)
+    agent = Agent("Agent", (str(program), "--acp"), "npm install -g agent", tested="1.0.102", asks=True)
+    known = msgspec.structs.replace(agent, untrusted={"TRUST": "no"})
+    failure = await open_failure(Scripted(tmp_path, agent=known, command=None))
+    assert failure.kind == "bad_request"
+    assert (
+        "(exit code 1): error: unknown option --acp\nIs it too old? Version 0.0.328 was found" in failure.text
+    )
+    assert failure.text.endswith("tested with 1.0.102. To update it: npm install -g agent")
+    newer = msgspec.structs.replace(known, tested="0.0.328")
+    assert "too old" not in (await open_failure(Scripted(tmp_path, agent=newer, command=None))).text
 
 
 async def test_a_program_that_only_prints_prose_is_named_with_its_words(tmp_path: Path) -> None:

@@ -197,12 +197,28 @@ async def test_two_sessions_cannot_have_the_same_thread(tmp_path: Path) -> None:
         assert end_of(await read(session, "Hello again")).answer == "Hello again"
 
 
+async def test_an_old_codex_says_so(tmp_path: Path) -> None:
+    """As 0.120 did, which knows app-server, and not its socket."""
+    program = tmp_path / "old-codex"
+    usage = "error: unexpected argument '--listen' found\n\nFor more information, try '--help'."
+    program.write_text(
+        f'#!/bin/sh\n[ "$1" = --version ] && echo codex-cli 0.120.0 && exit\necho "{usage}" >&2\nexit 2\n'
+    )
+    program.chmod(0o755)
+    with pytest.raises(EngineError) as caught:
+        async with session_of(Scripted(tmp_path, command=str(program))):
+            pass
+    text = caught.value.failure.text
+    assert "before it was ready (exit code 2): error: unexpected argument '--listen' found" in text
+    assert "Version 0.120.0 was found, and Pilothouse was tested with 0.166.0" in text
+
+
 @pytest.mark.parametrize(
     ("fault", "kind", "words"),
     [
         ("mute", "hang", "did not answer its start within 0.5 s"),
         ("refuses", "bad_request", "Codex did not start: too old"),
-        ("exits", "crash", "exit code 3"),
+        ("exits", "crash", "ended before it was ready (exit code 3): cannot open the database"),
     ],
 )
 async def test_a_server_that_does_not_begin_says_why(

@@ -14,7 +14,14 @@ from pilothouse.core.event import ResumeToken
 from pilothouse.core.ids import EngineId
 from pilothouse.core.outcome import Failure
 from pilothouse.engines.codex.config import CodexConfig
-from pilothouse.engines.codex.program import TOO_OLD, explain_start, find_program, look_for, try_sandbox
+from pilothouse.engines.codex.program import (
+    OLDEST,
+    TOO_OLD,
+    explain_start,
+    find_program,
+    look_for,
+    try_sandbox,
+)
 from pilothouse.engines.codex.spec import ENGINE, resume_lines
 from pilothouse.testing.engine import check_spec
 
@@ -58,6 +65,13 @@ def test_a_version_is_found_and_a_program_without_one_is_no_codex(tmp_path: Path
         "prints no version"
         in look_for(CodexConfig(command=make_program(tmp_path / "bad", "true")), None).problem
     )
+
+
+def test_a_version_without_the_socket_is_too_old(tmp_path: Path) -> None:
+    status = look_for(CodexConfig(command=make_program(tmp_path / "codex", "echo codex-cli 0.90.0")), None)
+    assert (status.available, status.version, status.fix) == (False, "0.90.0", "npm install -g @openai/codex")
+    assert f"Codex 0.90.0 is too old: Pilothouse needs {OLDEST} or newer" in status.problem
+    assert look_for(CodexConfig(command=make_program(tmp_path / "new", f"echo {OLDEST}")), None).available
 
 
 def test_a_program_without_an_app_server_is_too_old() -> None:

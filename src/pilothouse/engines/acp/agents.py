@@ -78,6 +78,8 @@ class Agent(Struct, frozen=True):
     that counts without it; empty if none is known."""
     resume: str = ""
     """The command that goes on in a terminal with the session whose id follows. Such ids are UUIDs."""
+    tested: str = ""
+    """The version that was tried, or recorded."""
     trusted_files: tuple[TrustedFile, ...] = (_INSTRUCTIONS,)
 
 
@@ -102,6 +104,7 @@ AGENTS: Mapping[str, Agent] = {
         endpoints=("https://generativelanguage.googleapis.com", "https://cloudcode-pa.googleapis.com"),
         keys={"GEMINI_API_KEY": ("GOOGLE_GEMINI_BASE_URL", "https://generativelanguage.googleapis.com")},
         resume="gemini --resume",
+        tested="0.61.0",
         trusted_files=(
             TrustedFile(".gemini", "settings, MCP servers, hooks, extensions and commands"),
             TrustedFile("GEMINI.md", "instructions", runs=False),
@@ -129,6 +132,7 @@ AGENTS: Mapping[str, Agent] = {
         keys={"OPENAI_API_KEY": ("OPENAI_BASE_URL", "")},
         resume="qwen --resume",
         trusted_files=(TrustedFile(".qwen", "settings, MCP servers, hooks and commands"), _INSTRUCTIONS),
+        tested="0.24.4",
     ),
     "copilot": Agent(
         "GitHub Copilot CLI",
@@ -150,6 +154,7 @@ AGENTS: Mapping[str, Agent] = {
             *(".mcp.json", ".vscode/mcp.json", ".claude", ".agents"),
             told=(".github/copilot-instructions.md", ".github/instructions", "CLAUDE.md", "GEMINI.md"),
         ),
+        tested="1.0.102",
     ),
     "goose": Agent(
         "goose",
@@ -180,6 +185,7 @@ AGENTS: Mapping[str, Agent] = {
             ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"), ("ANTHROPIC_BASE_URL", "https://api.anthropic.com")
         ),
         trusted_files=_runs(".claude", ".mcp.json", told=("CLAUDE.md", "CLAUDE.local.md")),
+        tested="0.99.1",
     ),
     "codex-acp": Agent(
         "Codex (ACP)",
@@ -190,6 +196,7 @@ AGENTS: Mapping[str, Agent] = {
         mode="read-only",
         leaves_commands=True,
         trusted_files=_runs(".codex", ".agents/skills"),
+        tested="2.6.0",
     ),
     "opencode-acp": Agent(
         "OpenCode (ACP)",
@@ -201,6 +208,7 @@ AGENTS: Mapping[str, Agent] = {
             *("opencode.json", "opencode.jsonc", ".opencode", ".claude/skills", ".agents/skills"),
             told=("CLAUDE.md", "CONTEXT.md"),
         ),
+        tested="1.18.33",
     ),
     "auggie": Agent(
         "Auggie",

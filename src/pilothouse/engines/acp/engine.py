@@ -33,12 +33,13 @@ from pilothouse.engines.acp.link import GREETING, AcpLink, Launch
 from pilothouse.engines.acp.prompt import PromptComposer
 from pilothouse.engines.acp.session import Access, AcpSession
 from pilothouse.engines.acp.session_open import Opening, open_on, read_sessions
-from pilothouse.engines.link import LinkPlan
+from pilothouse.engines.link import EarlyEnd, LinkPlan
 from pilothouse.engines.machine import free_memory_mb
 from pilothouse.engines.model_list import ModelList
 from pilothouse.engines.permissions_file import PermissionsFile, judge_within, parse_permissions, render_note
 from pilothouse.engines.pool import Pool
 from pilothouse.engines.pool_choice import Limits
+from pilothouse.engines.program_status import explain_old
 from pilothouse.engines.workspace_files import Context, ContextReader, permissions_text, render_context
 from pilothouse.processes import BASE_NAMES, Launcher, ProcessLimits, allowed_environment
 
@@ -145,7 +146,7 @@ class AcpEngine:
         if not self._lists or self._pool is None or not self._may_start(brief):
             return ()
         launch = self._launch(brief, self._new_id())
-        link = await self._pool.lease(msgspec.structs.replace(launch, once=True))
+        link = await self._start(self._pool, msgspec.structs.replace(launch, once=True))
         try:
             self._lists = link.abilities.lists
             reply = (
@@ -216,7 +217,7 @@ class AcpEngine:
         pool = self._pool
         if pool is None:
             raise EngineError(Failure("bad_request", NOT_RUNNING.format(name=self._id)))
-        link = await pool.lease(self._launch(brief, session or self._new_id()))
+        link = await self._start(pool, self._launch(brief, session or self._new_id()))
         try:
             await open_on(link, self._opening(brief, session))
         except BaseException:
@@ -224,6 +225,17 @@ class AcpEngine:
             raise
         self._models.keep(link.models)
         return link
+
+    async def _start(self, pool: Pool[Launch, AcpLink], launch: Launch) -> AcpLink:
+        agent, own = self._agent, self._config.command is not None
+        try:
+            return await pool.lease(launch)
+        except EarlyEnd as error:
+            if own or not agent.tested:
+                raise
+            program = launch.plan.start.argv[0]
+            failure = await explain_old(error.failure, program, agent.tested, agent.install)
+            raise EngineError(failure) from error
 
     def _opening(self, brief: Brief, session: str) -> Opening:
         config = self._config

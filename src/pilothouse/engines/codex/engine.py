@@ -33,7 +33,7 @@ from pilothouse.engines.codex.failures import explain_refusal
 from pilothouse.engines.codex.home import key_names, make_home, user_home
 from pilothouse.engines.codex.jail import address_words, listening_path, server_needs
 from pilothouse.engines.codex.link import GREETING, CodexLink, CodexPort, WokenThread
-from pilothouse.engines.codex.program import explain_start, find_program
+from pilothouse.engines.codex.program import INSTALL, TESTED, explain_start, find_program
 from pilothouse.engines.codex.prompt import PromptComposer
 from pilothouse.engines.codex.server import server_folder
 from pilothouse.engines.codex.session import Access, CodexSession, ThreadPlan
@@ -42,10 +42,11 @@ from pilothouse.engines.codex.threads import is_free, is_thread_id, thread_param
 from pilothouse.engines.codex.translate import ENGINE_ID
 from pilothouse.engines.codex.usage import PRICES
 from pilothouse.engines.codex.woken import REASONS
-from pilothouse.engines.link import LinkPlan
+from pilothouse.engines.link import EarlyEnd, LinkPlan
 from pilothouse.engines.link_owner import LinkOwner
 from pilothouse.engines.model_list import MOST, ModelList
 from pilothouse.engines.permissions_file import judge_within, parse_permissions, render_note
+from pilothouse.engines.program_status import explain_old
 from pilothouse.engines.resume_lines import check_resume
 from pilothouse.engines.wakes import WokenTurns
 from pilothouse.engines.workspace_files import Context, ContextReader, permissions_text, render_context
@@ -176,7 +177,11 @@ class CodexEngine(LinkOwner[CodexLink]):
         except EngineError as error:
             if link.found:  # it could not be adopted
                 return await self._ready(workspace, servers)
-            raise EngineError(explain_start(error.failure)) from error
+            failure = explain_start(error.failure)
+            if isinstance(error, EarlyEnd) and failure is error.failure:
+                program = find_program(self._config.command, self._host.environment.get("PATH"))
+                failure = await explain_old(failure, program, TESTED, INSTALL)
+            raise EngineError(failure) from error
         return link
 
     async def _lease(self, brief: Brief) -> tuple[CodexLink, CodexPort]:

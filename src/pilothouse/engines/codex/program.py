@@ -18,12 +18,16 @@ from pilothouse.core.engine import EngineStatus, ProcessStart
 from pilothouse.core.errors import EngineError
 from pilothouse.core.outcome import Failure
 from pilothouse.engines.codex.config import CodexConfig
-from pilothouse.engines.program_status import missing_program, read_status
+from pilothouse.engines.program_status import missing_program, older, read_status
 from pilothouse.processes import Launcher, ProcessError
 
 INSTALL = "npm install -g @openai/codex"
 NOT_FOUND = "Codex was not found where the gateway runs. Install it there: {install}; or name its file in engines.codex.command."
 TOO_OLD = "This Codex is too old: it has no app-server. Update it: {install}"
+TESTED = "0.166.0"
+OLDEST = "0.125.0"
+"""Earlier ones know no `app-server --listen unix://PATH`."""
+NO_SOCKET = "Codex {version} is too old: Pilothouse needs {oldest} or newer, whose app-server listens on a Unix socket."
 SANDBOX_WITHIN_S = 20.0
 _NATIVE = "codex-*/vendor/*/bin/codex"
 
@@ -78,4 +82,8 @@ def look_for(config: CodexConfig, path: str | None) -> EngineStatus:
         program = find_program(config.command, path)
     except EngineError:
         return missing_program("codex", config.command, INSTALL)
-    return read_status(program, INSTALL)
+    status = read_status(program, INSTALL)
+    if not older(status.version, OLDEST):
+        return status
+    problem = NO_SOCKET.format(version=status.version, oldest=OLDEST)
+    return EngineStatus(False, status.version, problem, INSTALL)
