@@ -10,7 +10,14 @@ from collections.abc import Awaitable, Callable
 from pilothouse.core.channel import Desk, Receipt
 from pilothouse.core.clock import Clock
 from pilothouse.core.errors import PilothouseError, StoreError
-from pilothouse.core.message import Address, InboundMessage, MessageEdited, conversation_id
+from pilothouse.core.message import (
+    Address,
+    Author,
+    InboundMessage,
+    MessageEdited,
+    MessageRef,
+    conversation_id,
+)
 from pilothouse.core.trigger import Trigger, describe_trigger
 
 HELLO = (
@@ -36,6 +43,17 @@ async def may_talk(desk: Desk, message: InboundMessage) -> bool:
     except PilothouseError:
         return False
     return True
+
+
+async def sent_text(desk: Desk, by: Author, ref: MessageRef, since: float) -> str | None:
+    """Return the text of a message of ours that was sent since then; None for any other, and for strangers."""
+    try:
+        conversation = conversation_id(ref.address)
+        return await desk.query("sent", by, conversation=conversation, ref=ref, since=since)
+    except StoreError:
+        raise
+    except PilothouseError:
+        return None
 
 
 async def accept_fetched(

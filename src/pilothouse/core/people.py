@@ -47,6 +47,7 @@ AUTHORITY: Mapping[str, Role] = {
     "query.asks": "member",
     "query.ask": "member",
     "query.dead_buttons": "member",
+    "query.sent": "member",
     "query.queue": "member",
     "query.last_seq": "member",
     "query.engines": "member",

@@ -46,6 +46,7 @@ from pilothouse.runtime.conversations.places import Places, find_address, resolv
 from pilothouse.runtime.delivery.known_secrets import without_secrets
 from pilothouse.runtime.delivery.mail import unsent_of
 from pilothouse.runtime.inbox.intake import Intake
+from pilothouse.runtime.outbox import content_of
 from pilothouse.runtime.ports import INBOX, OUTBOX, PLACES, Ports, Signals, events_of
 from pilothouse.runtime.presence import arrive, leave, move_place
 from pilothouse.runtime.roles import role_of
@@ -316,6 +317,14 @@ def _ask(tx: Tx, id: AskId) -> AskRow | None:
     return tx.asks.get(id)
 
 
+def _sent(tx: Tx, conversation: ConversationId, ref: MessageRef, since: float) -> str | None:
+    """Return the text of a message that we sent there since then; None for any other."""
+    row = tx.outbox.find_ref(ref)
+    if row is None or row.created_at < since or split_task_place(row.conversation_id)[0] != conversation:
+        return None
+    return content_of(row).text
+
+
 def _queue(tx: Tx, conversation: ConversationId) -> list[QueueRow]:
     return tx.inbox.unfinished(conversation)
 
@@ -332,6 +341,7 @@ QUERIES: Mapping[str, Callable[..., Any]] = {
     "asks": _asks,
     "ask": _ask,
     "dead_buttons": has_dead_buttons,
+    "sent": _sent,
     "queue": _queue,
     "last_seq": _last_seq,
     "watching": addresses_watching,

@@ -6,9 +6,9 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from tests.channels.telegram.gateway_house import open_gateway, role_id
+from tests.channels.telegram.gateway_house import config_for, open_gateway, role_id
 from tests.channels.telegram.server.running import Server
-from tests.runtime.puppet import echo, until_interrupted
+from tests.runtime.puppet import Strings, echo, until_interrupted
 
 from pilothouse.core.channel import CanOpenThread
 from pilothouse.core.ids import ConversationId
@@ -109,3 +109,53 @@ async def test_a_reaction_in_a_topic_is_a_note_for_that_topic(
         ada.say("and now", topic=topic)
         await house.until_shown(ada.id, "Ada reacted with 👍", topic.thread_id)
         assert [turn.prompt.text for turn in house.rig.engine.turns][1] == "build the house"
+
+
+async def test_a_reaction_to_our_message_starts_a_turn_where_it_is_switched_on(
+    server: Server, tmp_path: Path
+) -> None:
+    async def paint(strings: Strings) -> None:
+        await strings.start()
+        await strings.end("It is painted.")
+
+    ada, eve = server.person("Ada"), server.person("Eve")
+    group, config = ada.make_group("Work"), config_for(server, reactions=True)
+    ada.promote_bot(group)
+    async with open_gateway(server, tmp_path, {ada: "owner"}, paint, echo, config=config) as house:
+        said = ada.say("@pilot_test_bot paint it", chat=group)
+        answer = await house.until_shown(group.id, "It is painted.")
+        await house.rig.until_idle()  # what we sent is known by its number
+        eve.react(answer, "👍")  # a stranger's
+        ada.react(said, "👍")  # not about a message of ours
+        ada.react(answer, "👎")
+        here = ConversationId(f"telegram:{group.id}")
+        (_, turn) = await house.rig.until_ended(2, here)
+        ada.react(answer)
+        ada.react(answer, "👎")  # again: it counts once
+        ada.say("@pilot_test_bot now build it", chat=group)
+        await house.until_shown(group.id, "now build it")
+        await house.rig.until_idle()
+        causes = [turn.cause for turn in await house.rig.turns(here)]
+    assert turn.cause == "reaction"
+    assert "Ada reacted with 👎 to your message, which is quoted above." in turn.prompt.text
+    assert "<quoted>It is painted.</quoted>" in turn.prompt.text
+    assert causes == ["message", "reaction", "message"]
+
+
+async def test_a_reaction_that_is_taken_back_while_it_waits_starts_nothing(
+    server: Server, tmp_path: Path
+) -> None:
+    ada, config = server.person("Ada"), config_for(server, reactions=True)
+    here = ConversationId(f"telegram:{ada.id}")
+    async with open_gateway(
+        server, tmp_path, {ada: "owner"}, echo, until_interrupted, config=config
+    ) as house:
+        ada.say("first")
+        answer = await house.until_shown(ada.id, "you said: first")
+        await house.rig.until_idle()
+        ada.say("second")
+        await house.rig.until_live(here, "running")
+        ada.react(answer, "👍")
+        await house.rig.until(lambda tx: len(tx.inbox.waiting(here)) == 1)
+        ada.react(answer)
+        await house.rig.until(lambda tx: not tx.inbox.waiting(here))

@@ -25,7 +25,7 @@ from pilothouse.channels.presses import (
     StopPress,
     parse_key,
 )
-from pilothouse.channels.receipts import ReceiptReporter, Tell, accept_fetched, may_talk
+from pilothouse.channels.receipts import ReceiptReporter, Tell, accept_fetched, may_talk, sent_text
 from pilothouse.channels.telegram.client import BotClient
 from pilothouse.channels.telegram.content import Bot, WantedFile, address_of, author_of, is_for_us, kind_name
 from pilothouse.channels.telegram.payload import Keyboard, Target, keyboard, toggled
@@ -57,6 +57,7 @@ from pilothouse.core.message import (
     Attachment,
     Author,
     InboundMessage,
+    MessageDeleted,
     MessageRef,
     Piece,
     made_of,
@@ -64,6 +65,8 @@ from pilothouse.core.message import (
 )
 from pilothouse.core.trigger import Trigger
 
+OLDEST_S = 24 * 3600.0
+"""A reaction to an older message starts no turn."""
 FETCH_TRIES = 4
 FETCH_PAUSE_S = 1.0
 FETCHES_AT_ONCE = 32
@@ -83,7 +86,7 @@ REMEMBERED = 200
 
 
 class Acceptor:
-    """Handles updates. `trigger_of` gives a group's trigger; `others` handles everything but messages."""
+    """Handles updates. `reactions` start turns if true; `trigger_of` gives a group's trigger; `others` handles the rest."""
 
     def __init__(
         self,
@@ -93,6 +96,7 @@ class Acceptor:
         bot: Bot,
         clock: Clock,
         *,
+        reactions: bool = False,
         trigger_of: Callable[[Address], Awaitable[Trigger]],
         tell: Tell,
         others: HandleOther,
@@ -103,6 +107,7 @@ class Acceptor:
         self._blobs = blobs
         self._bot = bot
         self._clock = clock
+        self._reactions = reactions
         self._trigger_of = trigger_of
         self._others = others
         self._log = log
@@ -119,9 +124,8 @@ class Acceptor:
                 receipt = await self._accept(said, slow_section)
                 if said.message.overheard and receipt.state == "refused":
                     self._log_ignored(updates, "not for us")
-            case Reacted(note=note):
-                about = MessageRef(note.address, note.reply_to or "")
-                await self._desk.accept(replace(note, address=await self._desk.address_of(about)))
+            case Reacted() as reacted:
+                await self._take_reaction(reacted)
             case Changed(edit=edit, said=said):
                 receipt = await self._receipts.edit(self._desk, edit)
                 if said is not None and receipt.message_id is None:
@@ -154,6 +158,25 @@ class Acceptor:
         said = InboundMessage(address_of(message), author, str(message.message_id), "")
         if await may_talk(self._desk, said):
             await self._tell(said.address, SORRY.format(what="message"), said.native_id)
+
+    async def _take_reaction(self, reacted: Reacted) -> None:
+        """Start a turn with a reaction to a recent message of ours, if that is switched on; else, in private, note it."""
+        said = reacted.note.reply_to or ""
+        address = await self._desk.address_of(MessageRef(reacted.note.address, said))
+        note = replace(reacted.note, address=address)
+        if self._reactions and reacted.removed:
+            withdrawn = MessageDeleted(address, note.author, reacted.id_of(reacted.removed))
+            await self._desk.deleted(withdrawn)
+        since, quoted = self._clock.now() - OLDEST_S, None
+        if self._reactions and reacted.added:
+            quoted = await sent_text(self._desk, note.author, MessageRef(address, said), since)
+        if quoted is not None:
+            receipt = await self._desk.accept(replace(reacted, note=note).as_work(quoted))
+            if receipt.text and receipt.state != "duplicate":
+                whose = "" if note.private else f"{note.author.name}: "
+                await self._tell(address, whose + receipt.text, said)
+        elif reacted.added and note.private:
+            await self._desk.accept(note)
 
     async def _accept(self, said: Said, slow_section: SlowSection) -> Receipt:
         message = said.message

@@ -84,6 +84,8 @@ class TelegramConfig(Struct, frozen=True, forbid_unknown_fields=True):
     """An answer is a new message, which makes a sound, or an edit of the progress message."""
     forward_wait_s: Annotated[float, Meta(ge=0, le=10, description="seconds, from 0 to 10")] = 0.3
     """Time that a text waits for forwards that belong to it."""
+    reactions: bool = False
+    """A reaction to a message of ours starts a turn."""
     steps: bool = True
     """Answers list the commands that ran and the files that changed, folded."""
 

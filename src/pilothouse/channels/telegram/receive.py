@@ -72,9 +72,24 @@ class Changed(Struct, frozen=True):
 
 
 class Reacted(Struct, frozen=True):
-    """A note for the desk about the message that it replies to. Telegram does not tell that message's topic."""
+    """A note for the desk about the message that it replies to. Telegram does not tell that message's topic.
+
+    `added` and `removed` are emoji; either may be empty."""
 
     note: InboundMessage
+    added: str
+    removed: str = ""
+
+    def id_of(self, emoji: str) -> str:
+        """Return the id of a reaction that starts a turn: the same one, put again, has the same id."""
+        return f"reaction:{self.note.reply_to}:{self.note.author.id.rpartition(':')[2]}:{emoji}"
+
+    def as_work(self, quoted: str) -> InboundMessage:
+        """Return a message that starts a turn, about a message of ours with this text."""
+        text = quoted if len(quoted) <= QUOTED_CHARS else quoted[:QUOTED_CHARS] + "…"
+        words = f"{self.note.author.name} reacted with {self.added} to your message, which is quoted above."
+        id = self.id_of(self.added)
+        return replace(self.note, kind="reaction", native_id=id, text=words, quoted=text or None)
 
 
 class Pressed(Struct, frozen=True):
@@ -271,20 +286,23 @@ def _changed(message: Message, bot: Bot, trigger: Trigger) -> Happening:
 
 
 def _reacted(change: ReactionChanged) -> Happening:
-    """Translate a reaction to a note for the next turn. It starts no turn, so it costs no money."""
-    emoji = "".join(one.emoji or "" for one in change.new_reaction)
-    if change.user is None or change.user.is_bot or not emoji or change.chat.type != "private":
-        return Ignored("a removed reaction, or one outside a private chat")
+    """Translate a reaction to a note for the next turn. Where reactions are switched on, it starts one."""
+    old, new = (
+        [one.emoji for one in some if one.emoji] for some in (change.old_reaction, change.new_reaction)
+    )
+    added, removed = ("".join(e for e in some if e not in kept) for some, kept in ((new, old), (old, new)))
+    if change.user is None or change.user.is_bot or not (added or removed):
+        return Ignored("a reaction of a bot, of nobody, or without an emoji")
     by = person(change.user)
     note = InboundMessage(
         address_of(Message(change.message_id, change.chat)),
         by,
-        f"reaction:{change.message_id}:{change.user.id}:{change.date}:{emoji}",
-        f"{by.name} reacted with {emoji} to a message of yours.",
+        f"reaction:{change.message_id}:{change.user.id}:{change.date}:{added}",
+        f"{by.name} reacted with {added} to a message of yours.",
         kind="system",
         reply_to=str(change.message_id),
-        private=True,
+        private=change.chat.type == "private",
         source="telegram",
         sent_at=float(change.date),
     )
-    return Reacted(note)
+    return Reacted(note, added, removed)

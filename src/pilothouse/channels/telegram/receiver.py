@@ -241,6 +241,7 @@ class Receiver:
             self._host.blobs,
             bot_with(me, self._host.commands),
             clock,
+            reactions=self._config.reactions,
             trigger_of=self._trigger_of,
             tell=self._tell,
             others=self._handle_other,

@@ -246,6 +246,7 @@ class ReactionChanged(Struct, frozen=True):
     message_id: int
     date: int = 0
     user: User | None = None
+    old_reaction: tuple[Reaction, ...] = ()
     new_reaction: tuple[Reaction, ...] = ()
 
 
