@@ -209,7 +209,10 @@ def test_githubs_events_of_a_pull_request_have_their_keys() -> None:
     for event, payload, key in known:
         found = read_pull_event(event, payload | REPOSITORY)
         assert found is not None and (found.pulls[0], found.key) == ("ann/shop#7", key)
+    # As in GitHub's description of `check_run`: `pull_requests` is empty for a pull request from a fork.
+    fork: dict[str, Any] = {"head_sha": "ce58745", "pull_requests": [], "conclusion": "failure"}
     nothing: list[tuple[str, Any]] = [
+        ("check_run", {"action": "completed", "check_run": fork}),
         ("issue_comment", {"action": "created", "issue": {"number": 7}, "comment": {"id": 9}}),
         ("issue_comment", {"action": "deleted", "issue": issue, "comment": {"id": 9}}),
         ("check_run", {"action": "completed", "check_run": {"conclusion": "failure", "pull_requests": "x"}}),
