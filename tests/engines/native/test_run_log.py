@@ -114,3 +114,17 @@ async def test_the_total_trim_leaves_out_the_oldest_outputs_only_if_it_is_on(mak
         assert end_of(await rig.turn("Go", name=f"trim-{on}")).outcome == "completed"
         left_out = ["left out to make room" in result for result in rig.model.requests[-1].results]
         assert left_out == ([True, True, *[False] * 4] if on else [False] * 6)
+
+
+async def test_the_total_trim_never_leaves_out_a_skill(make_rig: MakeRig) -> None:
+    long = [Reply(calls=[Call("bash", {"command": "seq 1 9000"})])] * 6
+    load = Reply(calls=[Call("skill_load", {"name": "tidy"})])
+    rig = make_rig(load, *long, load, Reply("Done."), total_trim=True)
+    path = rig.workspace / ".agents/skills/tidy/SKILL.md"
+    path.parent.mkdir(parents=True)
+    path.write_text("---\nname: tidy\ndescription: x\n---\nWipe the table.")
+    await rig.turn(approval_mode="full-access", trusted=True)
+    first, *_, last = rig.model.requests[-1].results
+    assert "Wipe the table." in first
+    assert "stands above" in last
+    assert "left out to make room" in rig.model.requests[-1].text

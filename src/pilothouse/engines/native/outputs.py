@@ -13,12 +13,13 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from pilothouse.engines.native.messages import Message, Result
+from pilothouse.engines.native.messages import Message, Replied, Result
 
 SHOWN_BYTES = 50 * 1024
 MAX_BYTES = 10 * 1024 * 1024
 MAX_TOTAL_BYTES = 100 * 1024 * 1024
 KEPT_CHARS = 200_000
+SKILL = "skill_load"
 TRIMMED = "[This output was left out to make room. Make the call again if you need it.]"
 
 _REF = re.compile(r"[A-Za-z0-9_-]{1,100}")
@@ -76,11 +77,14 @@ class Outputs:
 
 
 def trim(messages: Sequence[Message]) -> list[Message]:
-    """Return the messages without the oldest outputs, where all outputs together have more than `KEPT_CHARS`."""
+    """Return the messages without the oldest outputs, where all outputs together have more than `KEPT_CHARS`.
+
+    A skill stays: it is loaded once only."""
+    skills = {use.id for one in messages if isinstance(one, Replied) for use in one.uses if use.name == SKILL}
     kept: list[Message] = []
     room = KEPT_CHARS
     for message in reversed(messages):
-        if isinstance(message, Result):
+        if isinstance(message, Result) and message.use_id not in skills:
             room -= len(message.text)
             is_short = room >= 0 or len(message.text) <= len(TRIMMED)
             kept.append(message if is_short else replace(message, text=TRIMMED))

@@ -9,6 +9,7 @@ from anyio.to_thread import run_sync
 from msgspec import Meta, Struct
 
 from pilothouse.engines.native.history import Loaded
+from pilothouse.engines.native.outputs import SKILL
 from pilothouse.engines.native.skills import Skill, body_of
 from pilothouse.engines.native.tools.tool import Output, Tool, ToolError, Workbench
 from pilothouse.engines.workspace_files import read_text
@@ -83,6 +84,4 @@ def _files(path: str) -> str:
 SEARCH = Tool(
     "skill_search", "Find skills by words.", "note", SearchInput, search, only_reads=True, is_cached=False
 )
-LOAD = Tool(
-    "skill_load", "Load the instructions of a skill.", "note", LoadInput, load, title=("skill: ", "name")
-)
+LOAD = Tool(SKILL, "Load the instructions of a skill.", "note", LoadInput, load, title=("skill: ", "name"))
