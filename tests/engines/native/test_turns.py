@@ -265,6 +265,17 @@ async def test_broken_arguments_and_an_unknown_tool_are_told_to_the_model(make_r
     assert unpaired(rig.model.requests[-1].body) == set()
 
 
+async def test_a_model_that_sends_broken_arguments_may_try_once_more(make_rig: MakeRig) -> None:
+    broken = Reply(calls=[Call("read", {}, raw='{"file')])
+    rig = make_rig(broken, Reply(calls=[Call("todo", {"items": []})]), broken, broken, DONE)
+    async with rig.engine() as engine, engine.open(rig.brief()) as session:
+        failure = end_of(await ask(session, "go")).failure
+        assert failure is not None and "no JSON, 2 replies in a row" in failure.text
+        assert len(rig.model.requests) == 4
+        assert end_of(await ask(session, "again")).outcome == "completed"
+    assert unpaired(rig.model.requests[-1].body) == set()
+
+
 async def test_an_overflow_is_compacted_once_and_keeps_the_newest_words(make_rig: MakeRig) -> None:
     state = {"full": True}
 

@@ -61,6 +61,7 @@ SILENT = Notice("warning", "model_silent", "The model answered nothing.")
 FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 8.0
 SUMMARY_TOKENS = 8000
+MOST_BROKEN = 2
 
 
 class TurnFailed(Exception):
@@ -97,7 +98,7 @@ class Agent:
         self._calls = calls
         self._speaker, *self._others = plan.speakers
         self._tokens = history.conversation.tokens
-        self._requests = 0
+        self._requests = self._broken = 0
         self._overflowed = False
         self._paused = False
         self._left_out: frozenset[str] = frozenset()
@@ -124,7 +125,9 @@ class Agent:
             if compaction.is_due(self._tokens, self._window):
                 await self.compact()
             reply = await self._ask()
-            if await self._calls.run(reply.uses) or not (conversation.is_waiting or self._paused):
+            is_over = await self._calls.run(reply.uses)
+            self._check_calls(reply)
+            if is_over or not (conversation.is_waiting or self._paused):
                 self._turn.closing = True
                 return
         self._turn.closing = True
@@ -239,6 +242,14 @@ class Agent:
         wait_s = problem.retry_after_s
         retry_at = None if wait_s is None else self._plan.now() + wait_s
         return TurnFailed(replace(problem.failure, retry_at=retry_at), refused_key=problem.refused_key)
+
+    def _check_calls(self, reply: Replied) -> None:
+        """A model that makes a call with broken JSON is told, and may try once more."""
+        self._broken = self._broken + 1 if any(use.broken for use in reply.uses) else 0
+        if self._broken >= MOST_BROKEN:
+            title = self._speaker.api.target.title
+            text = f"{title} made calls of tools whose arguments are no JSON, {MOST_BROKEN} replies in a row."
+            raise TurnFailed(Failure("bad_request", text, fix="Choose another model with /model"))
 
     def _check_budget(self) -> None:
         budget, spent = self._plan.brief.budget_usd, self._turn.usage.cost_usd
