@@ -1,11 +1,11 @@
-"""Skills that are accepted and refused as the reference validator does (the verdicts are those of skills-ref 0.1.1), and which
-of them a session has."""
+"""Skills that are accepted and refused as the reference validator does, and which of them a session has."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
+from skills_ref import validate
 from tests.engines.native.conftest import MakeRig
 from tests.engines.native.model import Call, Reply
 
@@ -14,13 +14,15 @@ from pilothouse.core.event import ToolFinished
 from pilothouse.core.ids import SessionId
 from pilothouse.engines.native.config import NativeConfig
 from pilothouse.engines.native.context import gather_instructions
-from pilothouse.engines.native.skills import Skill, parse_skill
+from pilothouse.engines.native.skills import Skill, name_of, parse_skill
 
 LONG = "l" * 65
 GOOD = {
     "good": "---\nname: good\ndescription: Does a thing.\n---\nBody",
     "folded": "---\nname: folded\ndescription: >\n  Does a\n  thing.\n---\nBody",
     "quoted": '---\nname: quoted\ndescription: "Does: a thing"\n---\nBody',
+    "日本-2": "---\nname: 日本-2\ndescription: x\n---\nBody",
+    "grün": "---\nname: gru\u0308n\ndescription: x\n---\nBody",
     "meta": "---\nname: meta\ndescription: x\nlicense: MIT\nmetadata:\n  author: a\n---\nBody",
 }
 BAD = {
@@ -34,17 +36,38 @@ BAD = {
     "other": "---\nname: another\ndescription: x\n---\n",
     LONG: f"---\nname: {LONG}\ndescription: x\n---\n",
     "long": f"---\nname: long\ndescription: {'x' * 1025}\n---\n",
+    "Äpfel": "---\nname: Äpfel\ndescription: x\n---\n",
     "under_score": "---\nname: under_score\ndescription: x\n---\n",
 }
+TOLERATED = {
+    "more": "---\nname: more\ndescription: x\nversion: 2\n---\nBody",
+    "colon": "---\nname: colon\ndescription: Use it so: gently\n---\nBody",
+}
+"""The validator refuses these. Many people's skills are like them, and nothing is unclear about them."""
+
+
+def judge(folder: Path, name: str, text: str) -> list[str]:
+    """Return what the reference validator says against a skill."""
+    (folder / name).mkdir()
+    (folder / name / "SKILL.md").write_text(text)
+    return validate(folder / name)
 
 
 @pytest.mark.parametrize("name", GOOD)
-def test_a_valid_skill_is_accepted(name: str) -> None:
+def test_a_valid_skill_is_accepted(name: str, tmp_path: Path) -> None:
+    assert judge(tmp_path, name, GOOD[name]) == []
     assert isinstance(parse_skill(GOOD[name], f"/x/{name}/SKILL.md"), Skill)
 
 
+@pytest.mark.parametrize("name", TOLERATED)
+def test_what_the_validator_refuses_for_its_form_alone_is_accepted(name: str, tmp_path: Path) -> None:
+    assert judge(tmp_path, name, TOLERATED[name])
+    assert isinstance(parse_skill(TOLERATED[name], f"/x/{name}/SKILL.md"), Skill)
+
+
 @pytest.mark.parametrize("name", BAD)
-def test_an_invalid_skill_is_refused_with_a_reason(name: str) -> None:
+def test_an_invalid_skill_is_refused_with_a_reason(name: str, tmp_path: Path) -> None:
+    assert judge(tmp_path, name, BAD[name])
     problem = parse_skill(BAD[name], f"/x/{name}/SKILL.md")
     assert isinstance(problem, str)
     assert problem
@@ -55,6 +78,10 @@ def write_skill(folder: Path, name: str) -> str:
     path.parent.mkdir(parents=True)
     path.write_text(f"---\nname: {name}\ndescription: x\n---\nBody")
     return str(path)
+
+
+def test_a_path_and_a_name_of_one_skill_are_the_same_however_they_are_composed() -> None:
+    assert name_of("/x/gru\u0308n/SKILL.md") == name_of("gru\u0308n") == "gr\u00fcn"
 
 
 @pytest.mark.anyio

@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from unicodedata import normalize
 
 from msgspec import Struct
 
@@ -24,7 +25,7 @@ MAX_SKILLS = 200
 MAX_CATALOGUE_BYTES = 32 * 1024
 MAX_WALKED = 5000
 
-_NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+_NAME = re.compile(r"[^\W_]+(?:-[^\W_]+)*")
 _KEY = re.compile(r"([A-Za-z][\w-]*):(?:[ \t]+(.*))?$")
 
 
@@ -56,9 +57,9 @@ def parse_skill(text: str, path: str) -> Skill | str:
     front = parse_front_matter(text)
     if front is None:
         return "it has no front matter between two lines of ---"
-    name, description = front.get("name", ""), front.get("description", "")
-    folder = os.path.basename(os.path.dirname(path))
-    if not _NAME.fullmatch(name) or len(name) > NAME_CHARS:
+    name, description = normalize("NFKC", front.get("name", "")), front.get("description", "")
+    folder = name_of(path)
+    if not _NAME.fullmatch(name) or name != name.lower() or len(name) > NAME_CHARS:
         return f"its name {name[:80]!r} is not made of lower-case letters, digits and single hyphens"
     if name != folder:
         return f"its name {name!r} is not that of its folder, {folder[:80]!r}"
@@ -69,7 +70,7 @@ def parse_skill(text: str, path: str) -> Skill | str:
 
 def name_of(wanted: str) -> str:
     """Return the name of a skill that is named by its name, or by the path of its `SKILL.md`: it is that of the folder."""
-    return wanted.split("/")[-2] if "/" in wanted else wanted
+    return normalize("NFKC", wanted.split("/")[-2] if "/" in wanted else wanted)
 
 
 def parse_front_matter(text: str) -> dict[str, str] | None:
