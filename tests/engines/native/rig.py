@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from anyio.lowlevel import checkpoint
+from msgspec.structs import replace
 from tests.engines.native.model import ScriptedModel
 
 from pilothouse.core.ask import Ask, Decision
@@ -58,8 +59,12 @@ class Rig:
         self.pauses.append(seconds)
         await checkpoint()
 
+    @property
+    def config(self) -> NativeConfig:
+        return NativeConfig(**self._config)
+
     def engine(self, **changed: Any) -> NativeEngine:
-        config = NativeConfig(**(self._config | changed))
+        config = replace(self.config, **changed)
         return NativeEngine(config, self.host, sleep=self._pause, models_url=f"{self.model.url}/none")
 
     def brief(self, name: str = "one", **fields: Any) -> Brief:
