@@ -57,6 +57,8 @@ class Bound(Struct, frozen=True):
     session: Session | None = None
     last_said: str = ""
     """The last message of that session, in one line."""
+    is_named: bool = True
+    """False if nobody chose the engine."""
 
 
 async def bind(app: App, place: Address, folder: Path, chosen: ChatOptions, *, private: bool) -> Bound:
@@ -114,7 +116,7 @@ def _continued(tx: Tx, bound: Conversation, chosen: EngineId | None, default: En
         or session.retired
         or not session.turns
     ):
-        return Bound(engine)
+        return Bound(engine, is_named=chosen is not None)
     turns = (turn for turn in tx.turns.of(bound.id) if turn.session_id == session.id)
     last = next((unframe(turn.prompt.text) for turn in turns), "")
     return Bound(session.engine, session, first_line(last, LAST_CHARS))

@@ -18,6 +18,8 @@ from pilothouse.bootstrap.app import (
     App,
     channel_host,
     engine_environment,
+    engine_names,
+    engine_problem,
     engine_specs,
     engine_state,
 )
@@ -25,7 +27,7 @@ from pilothouse.bootstrap.binding import Bound, ChatOptions, bind, usable_engine
 from pilothouse.bootstrap.mcp_servers import find_servers
 from pilothouse.bootstrap.people import terminal_user
 from pilothouse.bootstrap.stdio import Pipes, id_maker, serve_client, this_person
-from pilothouse.config import mode_in
+from pilothouse.config import AUTO, mode_in
 from pilothouse.core.channel import Channel
 from pilothouse.core.engine import NODE_MARKER, EngineSpec, ProcessStart
 from pilothouse.core.errors import ConfigError
@@ -39,6 +41,7 @@ from pilothouse.runtime.conversations.binding import pick_mode, picked_mode
 from pilothouse.runtime.ports import new_id
 from pilothouse.runtime.trust import look_at_trust
 
+NATIVE = EngineId("native")
 SHELL_BYTES = 10 * 1024 * 1024
 
 
@@ -86,7 +89,7 @@ async def _make_channel(options: ClientOptions, app: App, pipes: Pipes) -> Chann
     diagnostics = "1" in (os.environ.get("PILOTHOUSE_DIAGNOSTICS"), os.environ.get("CODELIA_DIAGNOSTICS"))
     defaults = Defaults()
     bound = await bind_here(Address(RPC, str(options.folder)))
-    engine = await usable_engine(app, options.chat.engine) if options.chat.engine else bound.engine
+    engine = await choose_engine(app, options.chat.engine, bound)
     defaults = Defaults(engine if engine != bound.engine else "", options.chat.model or "")
     setup = RpcSetup(
         folder=options.folder,
@@ -106,6 +109,16 @@ async def _make_channel(options: ClientOptions, app: App, pipes: Pipes) -> Chann
         home=Path.home(),
     )
     return RpcChannel(setup, channel_host(app, RPC), stdin=pipes.stdin, stdout=pipes.stdout, token=token)
+
+
+async def choose_engine(app: App, flag: str | None, bound: Bound) -> EngineId:
+    """Return the engine of new sessions. Where nobody chose one and no other works, it is our own, not the demo: its first
+    run asks the client for a provider and a key."""
+    if flag:
+        return await usable_engine(app, flag)
+    is_open = not bound.is_named and app.config.gateway.default_engine == AUTO
+    works = NATIVE in engine_names(app).values() and not await engine_problem(app, NATIVE)
+    return NATIVE if bound.engine == DEMO and is_open and works else bound.engine
 
 
 async def mode_picker(

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from tests.channels.rpc.client_rig import Client, write_home
+from tests.channels.rpc.client_rig import Client
 from tests.channels.rpc.engine_houses import ENGINES, open_house
 from tests.channels.rpc.rules import rule
 from tests.channels.stdio_rig import Frame
@@ -199,14 +199,19 @@ def test_a_client_that_leaves_with_cancel_stops_its_run(engine: str, tmp_path: P
             assert told == [{"run_id": run["run_id"], "status": "cancelled"}]
 
 
-def test_a_client_picks_mode_provider_key_and_model_before_the_first_native_run(tmp_path: Path) -> None:
-    write_home(tmp_path)
-    (tmp_path / "config.toml").write_text('[gateway]\ndefault_engine = "native"\n')
+@rule("R19")
+@pytest.mark.parametrize("config", ["", '[gateway]\ndefault_engine = "native"\n'])
+def test_a_client_picks_mode_provider_key_and_model_before_the_first_native_run(
+    config: str, tmp_path: Path
+) -> None:
+    """Our own engine also answers where nothing is configured, and no other engine's program is found."""
+    (tmp_path / "work").mkdir()
+    (tmp_path / "config.toml").write_text(config)
     with (
         native_model.open_model(lambda request: native_model.Reply("Hello.")) as model,
-        Client(tmp_path, ANTHROPIC_BASE_URL=model.url) as client,
+        Client(tmp_path, ANTHROPIC_BASE_URL=model.url, PATH=str(tmp_path)) as client,
     ):
-        client.initialize()
+        assert client.initialize()["result"]["engine"] == "native"
         client.answers["ui.pick.request"] = lambda frame: {"ids": [frame["params"]["items"][0]["id"]]}
         client.answers["ui.prompt.request"] = {"value": "no-key-at-all"}
         run = client.start("hello")
