@@ -64,7 +64,7 @@ async def test_a_busy_provider_is_asked_again_for_the_summary(make_rig: MakeRig)
     events = await rig.turn()
     assert end_of(events).outcome == "completed"
     assert rig.pauses == [2.0]
-    assert [kind for kind, _ in notices(events)] == ["api_retry", "compaction"]
+    assert [kind for kind, _ in notices(events)] == ["compaction", "api_retry", "compacted"]
     assert "We began." in rig.model.requests[-1].text
 
 
@@ -81,7 +81,7 @@ async def test_a_provider_that_stays_busy_fails_the_turn_and_drops_nothing(make_
         failed = await ask(session, "the first words")
         failure = end_of(failed).failure
         assert failure is not None and failure.kind == "rate_limit"
-        assert "compaction" not in [kind for kind, _ in notices(failed)]
+        assert "compacted" not in [kind for kind, _ in notices(failed)]
         state["up"] = True
         await ask(session, "and now?")
     assert [message["role"] for message in rig.model.requests[-1].messages] == ["user"]
@@ -104,8 +104,8 @@ async def test_people_read_that_a_conversation_was_dropped_without_a_summary(
     rig = make_rig(script=script)
     events = await rig.turn("the very words")
     assert end_of(events).outcome == "completed"
-    ((kind, text),) = notices(events)
-    assert kind == "compaction"
+    (begun, (kind, text)) = notices(events)
+    assert (begun[0], kind) == ("compaction", "compacted")
     assert "dropped without a summary" in text
     assert "the very words" in rig.model.requests[-1].text
 
@@ -138,6 +138,6 @@ async def test_a_compaction_that_a_person_wants_keeps_everything_without_a_summa
     async with rig.engine() as engine, engine.open(rig.brief()) as session:
         await ask(session, "the first words")
         events = await ask(session, "/compact")
-        assert [kind for kind, _ in notices(events)] == ["compaction_failed"]
+        assert [kind for kind, _ in notices(events)] == ["compaction", "compaction_failed"]
         await ask(session, "go on")
     assert len(rig.model.requests[-1].messages) == 3
