@@ -101,6 +101,7 @@ async def _make_channel(options: ClientOptions, app: App, pipes: Pipes) -> Chann
         new_id=id_maker(token),
         list_mcp=partial(list_mcp, app, options.folder),
         compact_lines={spec.id: spec.compact_line for spec in engine_specs(app)},
+        providers={spec.id: spec.providers for spec in engine_specs(app)},
         tool_lines={spec.id: spec.tool_line for spec in engine_specs(app)},
         log_outs={spec.id: partial(log_out, app, spec) for spec in engine_specs(app) if spec.log_out},
         read_calls=partial(read_calls, app) if diagnostics else None,

@@ -122,6 +122,8 @@ class Model(Struct, frozen=True):
     max_output_tokens: int | None = None
     input_usd: float | None = None
     output_usd: float | None = None
+    provider: str = ""
+    """One of the engine's `providers`, where it has several."""
 
 
 @runtime_checkable
@@ -381,6 +383,8 @@ class EngineSpec(Struct, frozen=True):
     named: Callable[[str], EngineSpec] | None = None
     """Makes the same kind of engine under another name: for another entry point, and for a section `[engines.NAME]` whose
     `type` is this engine's id."""
+    providers: tuple[str, ...] = ()
+    """Providers whose models it can use; a model of one may be named `provider/model`."""
     compact_line: str = ""
     """The message that makes a session compact its history; empty if there is none."""
     tool_line: str = ""

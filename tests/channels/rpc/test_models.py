@@ -67,6 +67,21 @@ def test_a_model_that_is_set_beside_the_flag_of_another_engine_belongs_to_that_e
         assert models(client, new_session(client)) == ("native", "chosen")
 
 
+def test_a_provider_of_the_native_engine_is_named_with_a_model(home: Path) -> None:
+    with Client(home, *MODE, "--engine", "native", ANTHROPIC_API_KEY="no-key-at-all") as client:
+        client.initialize()
+        session = new_session(client)
+        listed = client.call("model.list", session_id=session, provider="anthropic")["result"]
+        assert listed["provider"] == "anthropic" and len(listed["models"]) > 1
+        assert not client.call("model.list", session_id=session, provider="openai")["result"]["models"]
+        assert client.call("model.list", session_id=session, provider="script")["error"]["code"] == -32602
+        chosen = {"scope": "session", "session_id": session, "provider": "openai"}
+        assert client.call("model.set", **chosen)["error"]["code"] == -32602
+        told = client.call("model.set", **chosen, name="gpt-5.4")["result"]
+        assert (told["provider"], told["name"]) == ("native", "openai/gpt-5.4")
+        assert models(client, session) == ("native", "openai/gpt-5.4")
+
+
 def test_the_newest_models_come_first(home: Path) -> None:
     with Client(home, *MODE, "--engine", "native", ANTHROPIC_API_KEY="no-key-at-all") as client:
         client.initialize()

@@ -212,7 +212,15 @@ def test_requests_about_the_folder(home: Path) -> None:
         found = client.call("skills.list")["result"]
         assert [(one["name"], one["scope"]) for one in found["skills"]] == [("tidy", "repo")]
         context = client.call("context.inspect", include_agents=True)["result"]
-        assert context["agents"]["files"] == [str(work / "AGENTS.md")]
+        agents = context["agents"]
+        assert [one["path"] for one in agents["initial_files"]] == [str(work / "AGENTS.md")]
+        assert agents["enabled"] and agents["covered_dirs"][-1] == str(work) and not agents["loaded_files"]
+        catalog = client.call("context.inspect", include_skills=True)["result"]["skills"]["catalog"]
+        assert catalog == found
+        tools = [{"name": "mine", "description": "d"}]
+        hello = {"type": "text", "text": "hello"}
+        assert code(client.call("run.start", input=hello, tools=tools)) == -32007
+        assert code(client.call("run.start", input=hello, tool_choice="required")) == -32007
         png = "data:image/png;base64,iVBORw0KGgo="
         for url in ("https://example.com/a.png", "data:text/html;base64,aGk=", "data:image/png;base64,*"):
             parts = [{"type": "image_url", "image_url": {"url": url}}]

@@ -56,6 +56,8 @@ class RpcSetup(Struct, frozen=True):
     """Rows of `McpServerRow`."""
     compact_lines: Mapping[str, str] = {}
     """By engine, the message that makes a session compact its history."""
+    providers: Mapping[str, Sequence[str]] = {}
+    """By engine, the providers of its models."""
     tool_lines: Mapping[str, str] = {}
     """By engine, the first word of a message that calls one of its tools."""
     log_outs: Mapping[str, Callable[[], Awaitable[tuple[Sequence[str], str]]]] = {}

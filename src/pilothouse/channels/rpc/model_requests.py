@@ -35,14 +35,21 @@ async def list_models(client: Connection, params: ModelListParams, respond: Resp
     except PilothouseError as error:
         raise RequestError(INTERNAL, f"The models cannot be listed: {error}") from error
     if params.provider and params.provider != engine:
-        text = f"This session uses {engine}. Choose {params.provider} with model.set first."
-        raise RequestError(INVALID_PARAMS, text)
+        if params.provider not in client.setup.providers.get(engine, ()):
+            text = f"This session uses {engine}. Choose {params.provider} with model.set first."
+            raise RequestError(INVALID_PARAMS, text)
+        models = [name for name in models if name in facts and facts[name].provider == params.provider]
     details = {name: _details(facts[name]) for name in models if name in facts}
     newest_first = sorted(
         models, key=lambda name: facts[name].release_date if name in facts else "", reverse=True
     )
     await respond(
-        ModelListResult(engine, tuple(newest_first), current, details if params.include_details else None)
+        ModelListResult(
+            params.provider or engine,
+            tuple(newest_first),
+            current,
+            details if params.include_details else None,
+        )
     )
 
 
@@ -65,22 +72,22 @@ async def set_model(client: Connection, params: ModelSetParams, respond: Respond
             INVALID_PARAMS, "The parameters are wrong: give a `name`, a `provider` or `reset`."
         )
     address = await find_place(client, params.session_id if params.scope == "session" else None)
-    provider = params.provider
-    if (
-        params.name
-        and not provider
-        and await engine_of(client, address) != await _stored_engine(client, address)
-    ):
+    provider, name = params.provider, params.name
+    if provider in client.setup.providers.get(await engine_of(client, address), ()):
+        if not name:
+            raise RequestError(INVALID_PARAMS, f"Give the `name` of a model of {provider} too.")
+        provider, name = "", f"{provider}/{name.removeprefix(f'{provider}/')}"
+    if name and not provider and await engine_of(client, address) != await _stored_engine(client, address):
         provider = await engine_of(client, address)  # the model is one of the flag's engine
     lines = [f"/engine {provider}"] if provider else []
     lines += ["/model default"] if params.reset else []
-    lines += [f"/model {params.name}"] if params.name else []
+    lines += [f"/model {name}"] if name else []
     told = [await _command(client, address, line) for line in lines]
     if provider and await _stored_engine(client, address) != provider:
         raise RequestError(INVALID_PARAMS, told[0] or f"There is no engine {provider!r} here.")
     if address.thread is None:
         client.setup.defaults.model = ""
-        if provider or params.name:
+        if provider or name:
             client.setup.defaults.engine = ""
     engine, model = await engine_of(client, address), await _model_of(client, address)
     await respond(ModelSetResult(engine, model, "\n".join(filter(None, told))))

@@ -114,6 +114,9 @@ class RunStartParams(Params, frozen=True):
     force_compaction: bool = False
     ui_context: UiContext | None = None
     meta: dict[str, Any] | None = None
+    tools: list[Any] | None = None
+    """Tools of the client; refused, because no engine can call them. So is a `tool_choice`."""
+    tool_choice: Any = None
 
 
 class RunStartResult(Struct, frozen=True):
@@ -177,7 +180,7 @@ class SessionHistoryResult(Struct, frozen=True):
 
 class ModelListParams(Params, frozen=True):
     provider: str = ""
-    """The id of an engine; empty for that of the session."""
+    """The engine of the session, or one of its providers; empty for all models of the engine."""
     session_id: str | None = None
     include_details: bool = False
 
@@ -200,7 +203,8 @@ class ModelListResult(Struct, frozen=True, omit_defaults=True):
 
 
 class ModelSetParams(Params, frozen=True):
-    """`config` changes the default of this folder, `session` one session."""
+    """`config` changes the default of this folder, `session` one session. `provider` is an engine, or a provider of models of the
+    one that is used already."""
 
     name: str = ""
     provider: str = ""
@@ -246,10 +250,30 @@ class ContextInspectParams(Params, frozen=True):
     include_skills: bool = False
 
 
+class ContextFile(Struct, frozen=True):
+    path: str
+    mtime_ms: int
+    size_bytes: int
+
+
 class AgentsContext(Struct, frozen=True):
+    """`loaded_files` is empty: engines load further files themselves."""
+
+    enabled: bool
     root_dir: str
     working_dir: str
-    files: tuple[str, ...]
+    covered_dirs: tuple[str, ...]
+    initial_files: tuple[ContextFile, ...]
+    loaded_files: tuple[ContextFile, ...] = ()
+
+
+class SkillsContext(Struct, frozen=True):
+    """`loaded_versions` is empty: engines load skills themselves."""
+
+    root_dir: str
+    working_dir: str
+    catalog: SkillsListResult
+    loaded_versions: tuple[ContextFile, ...] = ()
 
 
 class ContextInspectResult(Struct, frozen=True, omit_defaults=True):
@@ -258,7 +282,7 @@ class ContextInspectResult(Struct, frozen=True, omit_defaults=True):
     engine: str
     ui_context: UiContext | None = None
     agents: AgentsContext | None = None
-    skills: SkillsListResult | None = None
+    skills: SkillsContext | None = None
 
 
 class ThemeSetParams(Params, frozen=True):

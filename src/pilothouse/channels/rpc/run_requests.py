@@ -43,6 +43,8 @@ MODE_TEXTS = {
 
 async def start_run(client: Connection, params: RunStartParams, respond: Respond) -> None:
     """Start a run. Its first frames are the answer and `run.status running`, also if the engine is very fast."""
+    if params.tools or params.tool_choice not in (None, "auto"):
+        raise unsupported("client_tools", "No engine can call tools of a client. Leave out `tools`.")
     said = None if params.force_compaction else await _read_input(client, params)
     async with client.starting:
         await _pick_mode(client)

@@ -16,10 +16,12 @@ from pilothouse.channels.rpc.connection import Connection
 from pilothouse.channels.rpc.model_requests import engine_of
 from pilothouse.channels.rpc.params import (
     AgentsContext,
+    ContextFile,
     ContextInspectParams,
     ContextInspectResult,
     ShellExecParams,
     ShellExecResult,
+    SkillsContext,
     SkillsListParams,
     ThemeSetParams,
     ThemeSetResult,
@@ -50,11 +52,10 @@ async def inspect_context(client: Connection, params: ContextInspectParams, resp
     root = await anyio.to_thread.run_sync(project_root, folder)
     agents = skills = None
     if params.include_agents:
-        agents = AgentsContext(
-            str(root), str(folder), await anyio.to_thread.run_sync(agents_files, root, folder)
-        )
+        agents = await anyio.to_thread.run_sync(agents_context, root, folder)
     if params.include_skills:
-        skills = await anyio.to_thread.run_sync(find_skills, root, folder, client.setup.home)
+        found = await anyio.to_thread.run_sync(find_skills, root, folder, client.setup.home)
+        skills = SkillsContext(str(root), str(folder), found)
     here = str(folder)
     await respond(
         ContextInspectResult(here, here, await engine_of(client), client.ui_context, agents, skills)
@@ -69,11 +70,17 @@ def project_root(folder: Path) -> Path:
     return folder
 
 
-def agents_files(root: Path, folder: Path) -> tuple[str, ...]:
-    """List the AGENTS.md files from the root down to the folder."""
-    chain = [one for one in (folder, *folder.parents) if one == root or root in one.parents]
-    found = [one / "AGENTS.md" for one in reversed(chain)]
-    return tuple(str(path) for path in found if path.is_file())[:AGENTS_FILES]
+def agents_context(root: Path, folder: Path) -> AgentsContext:
+    """Find the AGENTS.md files from the root down to the folder."""
+    chain = [one for one in (folder, *folder.parents) if one == root or root in one.parents][::-1]
+    found = [one / "AGENTS.md" for one in chain]
+    files = tuple(map(_describe, [path for path in found if path.is_file()][:AGENTS_FILES]))
+    return AgentsContext(True, str(root), str(folder), tuple(map(str, chain)), files)
+
+
+def _describe(path: Path) -> ContextFile:
+    facts = path.stat()
+    return ContextFile(str(path), facts.st_mtime_ns // 1_000_000, facts.st_size)
 
 
 def theme_file(state_dir: str) -> Path:

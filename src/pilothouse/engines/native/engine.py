@@ -124,7 +124,8 @@ class NativeEngine:
         names = [name for name in (config.model, config.fallback_model) if name]
         listed = self._catalogue.newest(provider) if provider else []
         known = {name: Model(name) for name in names} | {model.name: model for model in listed}
-        return tuple(known.values())[:MAX_MODELS]
+        shown = list(known.values())[:MAX_MODELS]
+        return tuple(replace(one, provider=split_model(one.name, provider)[0] or "") for one in shown)
 
     async def sessions(self, workspace: str, *, trusted: bool = False) -> Sequence[FoundSession]:
         return await run_sync(list_sessions, self._root, ENGINE_ID, workspace)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from pilothouse.core.call import Call
 from pilothouse.core.engine import Engine, EngineHost, EngineSpec, EngineStatus, TrustedFile
 from pilothouse.core.ids import EngineId
 from pilothouse.core.outcome import Failure, ModelCallRecord
-from pilothouse.engines.native.config import NativeConfig
+from pilothouse.engines.native.config import NativeConfig, ProviderName
 from pilothouse.engines.workspace_files import BOOTSTRAP, WORKSPACE_FILES
 
 if TYPE_CHECKING:
@@ -86,6 +86,7 @@ ENGINE = EngineSpec(
     call_of=call_of,
     read_calls=read_calls,
     classes=classes,
+    providers=get_args(ProviderName),
     compact_line="/compact",
     tool_line="/tool",
     log_out=log_out,
