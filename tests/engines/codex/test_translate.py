@@ -216,7 +216,11 @@ def test_usage_is_that_of_the_turn_whatever_the_thread_has_used() -> None:
 
     played = Played({"model": Price(2.0, 0.5, 10.0)})
     first = {"total": count(10_000, 1_000, 900), "last": count(1_000, 200, 100)}
-    second = {"total": count(12_000, 1_500, 1_000), "last": count(2_000, 500, 100)}
+    second = {
+        "total": count(12_000, 1_500, 1_000),
+        "last": count(2_000, 500, 100),
+        "modelContextWindow": 8_000,
+    }
     played.tell("thread/tokenUsage/updated", tokenUsage=first)
     (changed,) = played.tell("thread/tokenUsage/updated", tokenUsage=second)
     assert isinstance(changed, UsageChanged)
@@ -228,6 +232,7 @@ def test_usage_is_that_of_the_turn_whatever_the_thread_has_used() -> None:
         2,
     )
     assert usage.cost_usd == pytest.approx((2300 * 2 + 700 * 0.5 + 200 * 10) / 1e6)
+    assert (usage.context_tokens, usage.context_window) == (2_100, 8_000)
     assert played.end().usage == usage
 
 

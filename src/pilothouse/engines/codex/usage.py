@@ -40,12 +40,17 @@ class TurnUsage:
         self._before: TokenCount | None = None
         self._now = TokenCount()
         self._steps = 0
+        self._context: tuple[int, int] | None = None
+        """Tokens of the conversation, and those that fit into the window."""
 
     def take(self, told: TokenUsage) -> Usage:
         if self._before is None:
             self._before = _minus(told.total, told.last)
         self._now = _minus(told.total, self._before)
         self._steps += told.last != TokenCount()
+        if told.model_context_window and told.last != TokenCount():
+            used = told.last.input_tokens + told.last.output_tokens
+            self._context = (used, told.model_context_window)
         return self._usage()
 
     @property
@@ -54,6 +59,7 @@ class TurnUsage:
 
     def _usage(self) -> Usage:
         now = self._now
+        used, window = self._context or (None, None)
         fresh = max(0, now.input_tokens - now.cached_input_tokens - now.cache_write_input_tokens)
         return Usage(
             cost_usd=self._cost(now, fresh),
@@ -63,6 +69,8 @@ class TurnUsage:
             cache_write_tokens=now.cache_write_input_tokens,
             steps=self._steps,
             estimated=None if self._price is None else True,
+            context_tokens=used,
+            context_window=window,
         )
 
     def _cost(self, now: TokenCount, fresh: int) -> float | None:

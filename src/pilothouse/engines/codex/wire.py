@@ -101,10 +101,11 @@ class TokenCount(Struct, frozen=True, rename="camel"):
 
 
 class TokenUsage(Struct, frozen=True):
-    """`total` counts the whole thread, `last` the last request to the model."""
+    """`total` counts the whole thread, `last` the last request to the model. The window is that of the model."""
 
     total: TokenCount = TokenCount()
     last: TokenCount = TokenCount()
+    model_context_window: int | None = field(default=None, name="modelContextWindow")
 
 
 class UsageUpdated(_Params, frozen=True):
