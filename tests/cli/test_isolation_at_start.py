@@ -14,6 +14,7 @@ from pilothouse.core.call import Call
 from pilothouse.core.ids import AskId, EngineId
 from pilothouse.core.isolation import Isolation
 from pilothouse.core.policy import Site
+from pilothouse.isolation.canaries import read_proofs
 from pilothouse.runtime.trust import trust
 
 pytestmark = pytest.mark.anyio
@@ -52,7 +53,7 @@ async def test_the_native_agents_file_tools_are_said_to_run_outside_of_the_jail(
         said = app.jails.describe(str(tmp_path / "work"), "native")
         assert said.startswith("commands in a jail")
         assert "file tools run in Pilothouse itself" in said
-        assert app.jails.describe(str(tmp_path / "work"), "claude") == "jailed, network: open"
+        assert app.jails.describe(str(tmp_path / "work"), "claude").endswith("not known, network: open")
 
 
 async def test_a_held_program_runs_unasked_only_for_an_engine_whose_jail_was_proved(
@@ -66,8 +67,15 @@ async def test_a_held_program_runs_unasked_only_for_an_engine_whose_jail_was_pro
     ask = Ask(AskId("a"), "approval", "x", call=call)
     site = Site(work, mode="trusted", isolation=Isolation("jail", network="none"))
     async with open_app(on_terminal=False) as app:
-        for engine, outcome in (("claude", "allow"), ("native", "ask"), ("some-agent", "ask")):
-            assert (await judge_call(app, EngineId(engine), ask, site)).outcome == outcome
+        for engine, version, outcome in (
+            ("claude", read_proofs()["claude"].version, "allow"),
+            ("claude", "99.0.0", "ask"),
+            ("claude", "", "ask"),
+            ("native", "anthropic 1.0", "ask"),
+            ("some-agent", "1.0.0", "ask"),
+        ):
+            app.jails.version_of = lambda _, version=version: version
+            assert (await judge_call(app, EngineId(engine), ask, site)).outcome == outcome, (engine, version)
 
 
 def reports(app: App, places: list[str]) -> list[str]:

@@ -8,6 +8,7 @@ from tests.isolation.canary import Stage, jails, need_jail, no_log
 from tests.isolation.test_jail import output, start
 
 from pilothouse.core.isolation import Isolation
+from pilothouse.isolation.canaries import read_proofs
 from pilothouse.isolation.choice import may_choose_jail
 from pilothouse.isolation.jail import Jails
 from pilothouse.isolation.support import MISSING, Support, find_support
@@ -19,6 +20,7 @@ A_USER = 1000
 
 def automatic(stage: Stage, folder: Path, support: Support, user: int = A_USER) -> Jails:
     made = Jails(lambda workspace: AUTO, jails(stage, folder).places, no_log, lambda: support, user=user)
+    made.version_of = lambda engine: read_proofs()[engine].version
     made.look(str(stage.workspace))
     return made
 

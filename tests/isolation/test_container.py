@@ -18,7 +18,7 @@ from tests.engines.claude.rig import end_of
 from tests.engines.claude.rig import read as read_claude
 from tests.engines.script.rig import Rig as ScriptRig
 from tests.engines.script.rig import read as read_script
-from tests.isolation.canary import NAMES, NOT_TESTED, REACH_NAMES, REACHES, Stage, jails
+from tests.isolation.canary import NOT_TESTED, REACHES, Stage, expected, jails
 from tests.isolation.test_jail import output, start
 
 from pilothouse.core.event import TurnEnded
@@ -73,7 +73,7 @@ async def test_nothing_that_a_program_runs_reaches_beyond_its_container(stage: S
     need_container()
     launcher = Launcher(containers(stage, tmp_path, network="model").open)
     told = await output(launcher, start(stage, stage.script(*REACHES)))
-    assert stage.verdicts(told) == dict.fromkeys((*NAMES, *REACH_NAMES), "held")
+    assert stage.verdicts(told) == expected("model")
     assert (stage.workspace / "written.txt").stat().st_uid == os.getuid()
     assert list((tmp_path / "jails").iterdir()) == []
 
@@ -199,6 +199,6 @@ async def test_nothing_that_claude_runs_reaches_beyond_its_container(stage: Stag
         async with ClaudeEngine(rig.config(), host) as engine, engine.open(brief) as session:
             assert end_of(await read_claude(session)).answer == "done"
         told = str([one.tool_results for one in api.main])
-    assert stage.verdicts(told) == dict.fromkeys((*NAMES, *REACH_NAMES), "held")
+    assert stage.verdicts(told) == expected("model")
     assert (rig.workspace / "written.txt").exists()
     assert rig.leftovers() == []

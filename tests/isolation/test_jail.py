@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import anyio
 import msgspec
 import pytest
-from tests.isolation.canary import NAMES, Stage, jails, need_jail
+from tests.isolation.canary import NAMES, Stage, jails, need_jail, need_limits
 
 from pilothouse.core.engine import ProcessStart
 from pilothouse.core.isolation import Isolation, Needs, server_endpoints, server_programs
-from pilothouse.isolation.canaries import Proof
+from pilothouse.isolation.canaries import Proof, describe_proof, read_proofs
 from pilothouse.isolation.jail import Jails, sweep_scratch
 from pilothouse.isolation.support import Support, try_jail
 from pilothouse.processes import Launcher, SpawnFailed
 
-FREE = {"gateway", "see_home", "read_store", "read_other", "symlink_out", "git_hooks", "git_config"}
+FREE = {"gateway", "see_home", "read_store", "read_other", "symlink_out", "git_hooks", "git_config", "forks"}
 
 
 def start(stage: Stage, script: str, **changed: object) -> ProcessStart:
@@ -38,7 +39,7 @@ async def output(launcher: Launcher, start: ProcessStart) -> str:
 async def test_a_plain_program_is_held_and_without_a_jail_the_same_tries_succeed(
     stage: Stage, tmp_path: Path
 ) -> None:
-    need_jail()
+    need_limits()
     script = stage.script()
     held = stage.verdicts(await output(Launcher(jails(stage, tmp_path).open), start(stage, script)))
     assert held == dict.fromkeys(NAMES, "held")
@@ -187,13 +188,40 @@ def test_the_word_jailed_is_for_engines_whose_canaries_held(stage: Stage, tmp_pa
     made, place = jails(stage, tmp_path, network="model"), str(stage.workspace)
     assert "not known yet" in made.describe(place, "claude")
     made.look(place)
-    assert made.describe(place, "claude") == "jailed, network: model"
-    assert made.describe(place, "codex") == made.describe(place, "opencode") == made.describe(place, "claude")
-    assert "not proved" in made.describe(place, "native")
+    made.version_of = lambda engine: read_proofs()[engine].version
+    for engine in ("claude", "codex", "copilot", "opencode"):
+        assert made.describe(place, engine) == "jailed, network: model"
+    made.version_of = lambda engine: "2.1.999"
+    assert made.describe(place, "claude") == "jailed (proved with 2.1.325, this is 2.1.999), network: model"
+    for version, said in (("2.2.0", "2.2.0"), ("3.1.2.1", "3.1.2.1"), ("", "not known")):
+        made.version_of = lambda engine, version=version: version
+        told = made.describe(place, "claude")
+        assert told == f"in a jail, proved with version 2.1.325, this one is {said}, network: model"
     assert "jailed" not in made.describe(place, "some-agent")
     assert jails(stage, tmp_path, kind="none").describe(place, "claude") == ""
-    assert not Proof("1", {"read_store": "held", "setsid": "BROKEN"}).holds
-    assert not Proof("1", {}).holds
+    assert not Proof("1", {"open": {"read_store": "held", "setsid": "BROKEN"}}).holds("open")
+    assert not Proof("1", {}).holds("open")
+    behind = Proof("1.2.3", {"model": {"read_store": "held"}})
+    assert (behind.holds("open"), behind.holds("model"), behind.holds("none")) == (False, True, True)
+    assert behind.fits("1.2.99 (Some Agent)")
+    assert not any(map(behind.fits, ("1.3.3", "11.2.3", "1", "")))
+    assert not Proof("", {}).fits("")
+
+
+def test_the_docs_name_the_engines_of_the_table_with_their_versions() -> None:
+    page = Path(__file__).parents[2].joinpath("docs", "isolation.md").read_text()
+    named = dict(re.findall(r"^\| [^|]*\(`([\w-]+)`\) \| ([\w. ]+) \|$", page, re.MULTILINE))
+    proofs = read_proofs()
+    assert named == {name: proof.version or "every version" for name, proof in proofs.items()}
+    assert all(proof.holds("open") and proof.holds("model") for proof in proofs.values())
+
+
+def test_engines_and_doctor_say_whether_this_version_was_proved() -> None:
+    assert describe_proof("claude", "2.1.325") == describe_proof("native", "some model") == "proved in a jail"
+    assert describe_proof("claude", "2.1.400") == "proved in a jail with 2.1.325"
+    assert describe_proof("claude", "3.0.0") == "proved in a jail with 2.1.325, this is 3.0.0"
+    assert describe_proof("claude", "").endswith("this is an unknown version")
+    assert describe_proof("some-agent", "1.0") == "not proved in a jail"
 
 
 async def test_bad_workspaces_get_a_clear_refusal(stage: Stage, tmp_path: Path) -> None:

@@ -12,17 +12,18 @@ from tests.engines.claude.binary import VERSION
 from tests.engines.claude.rig import Rig, end_of, read
 from tests.isolation.canary import (
     MODEL_KEY,
-    NAMES,
-    REACH_NAMES,
-    REACHES,
+    NETWORKS,
     Stage,
     check_table,
+    expected,
     files_with_key,
     holding_key,
     jails,
-    need_jail,
+    need_limits,
+    reaches,
 )
 
+from pilothouse.core.isolation import Network
 from pilothouse.engines.claude.engine import ClaudeEngine
 
 pytestmark = pytest.mark.slow
@@ -33,14 +34,17 @@ OWN = (
 FULL: dict[str, Any] = {"approval_mode": "full-access"}
 
 
-async def test_nothing_that_claude_runs_reaches_beyond_its_jail(stage: Stage, tmp_path: Path) -> None:
-    need_jail()
-    with open_api(bash(stage.script(*REACHES, *OWN)), say("done")) as api:
+@pytest.mark.parametrize("network", NETWORKS)
+async def test_nothing_that_claude_runs_reaches_beyond_its_jail(
+    stage: Stage, tmp_path: Path, network: Network
+) -> None:
+    need_limits()
+    with open_api(bash(stage.script(*reaches(network), *OWN)), say("done")) as api:
         rig = Rig(tmp_path, api)
         (rig.home / ".claude" / "projects" / "other").mkdir(parents=True)
         (rig.home / ".claude" / "projects" / "other" / "a.jsonl").write_text("{}")
         (rig.home / ".claude" / "settings.json").write_text("{}")
-        made = jails(stage, tmp_path, network="model")
+        made = jails(stage, tmp_path, network=network)
         host = msgspec.structs.replace(
             holding_key(rig.host(), "ANTHROPIC_API_KEY"), jail=made.open, isolation=made.isolation
         )
@@ -49,8 +53,8 @@ async def test_nothing_that_claude_runs_reaches_beyond_its_jail(stage: Stage, tm
         assert {one.headers["x-api-key"] for one in api.main} == {MODEL_KEY}
         told = str([one.tool_results for one in api.main])
     found = stage.verdicts(told)
-    assert found == dict.fromkeys((*NAMES, *REACH_NAMES, "settings", "other_logs"), "held")
-    check_table("claude", VERSION, found)
+    assert found == expected(network, "settings", "other_logs")
+    check_table("claude", VERSION, network, found)
     assert (rig.workspace / "written.txt").exists()
     assert files_with_key(tmp_path) == []
     assert rig.leftovers() == []

@@ -12,17 +12,18 @@ from tests.engines.codex.binary import VERSION, codex_binary
 from tests.engines.codex.rig import Rig, end_of, read
 from tests.isolation.canary import (
     MODEL_KEY,
-    NAMES,
-    REACH_NAMES,
-    REACHES,
+    NETWORKS,
     Stage,
     check_table,
+    expected,
     files_with_key,
     holding_key,
     jails,
-    need_jail,
+    need_limits,
+    reaches,
 )
 
+from pilothouse.core.isolation import Network
 from pilothouse.engines.codex.config import CodexConfig
 from pilothouse.engines.codex.engine import CodexEngine
 
@@ -30,14 +31,15 @@ pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 FULL: dict[str, Any] = {"approval_mode": "full-access"}
 
 
+@pytest.mark.parametrize("network", NETWORKS)
 async def test_nothing_that_codex_runs_reaches_beyond_its_jail_and_a_session_goes_on(
-    stage: Stage, tmp_path: Path
+    stage: Stage, tmp_path: Path, network: Network
 ) -> None:
-    need_jail()
-    script = stage.script(*REACHES, "settings 'echo x >> $CODEX_HOME/config.toml'")
+    need_limits()
+    script = stage.script(*reaches(network), "settings 'echo x >> $CODEX_HOME/config.toml'")
     with open_api(shell(script), say("done"), say("again")) as api:
         rig = Rig(tmp_path, api)
-        made = jails(stage, tmp_path, network="model")
+        made = jails(stage, tmp_path, network=network)
         host = msgspec.structs.replace(
             holding_key(rig.host(), "SCRIPTED_KEY"), jail=made.open, isolation=made.isolation
         )
@@ -51,8 +53,8 @@ async def test_nothing_that_codex_runs_reaches_beyond_its_jail_and_a_session_goe
         assert {one.headers["authorization"] for one in api.requests} == {f"Bearer {MODEL_KEY}"}
         told = str([one.body for one in api.requests])
     found = stage.verdicts(told)
-    check_table("codex", VERSION, found)
-    assert found == dict.fromkeys((*NAMES, *REACH_NAMES, "settings"), "held")
+    check_table("codex", VERSION, network, found)
+    assert found == expected(network, "settings")
     assert (rig.workspace / "written.txt").exists()
     assert not list((rig.home / ".codex").glob("sessions/*"))
     assert files_with_key(tmp_path) == []

@@ -14,29 +14,32 @@ from tests.engines.opencode.binary import VERSION
 from tests.engines.opencode.rig import Rig
 from tests.isolation.canary import (
     MODEL_KEY,
-    NAMES,
-    REACH_NAMES,
-    REACHES,
+    NETWORKS,
     Stage,
     check_table,
+    expected,
     files_with_key,
     holding_key,
     jails,
-    need_jail,
+    need_limits,
+    reaches,
 )
+
+from pilothouse.core.isolation import Network
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 FULL: dict[str, Any] = {"approval_mode": "full-access"}
 
 
+@pytest.mark.parametrize("network", NETWORKS)
 async def test_nothing_that_opencode_runs_reaches_beyond_its_jail_and_a_session_goes_on(
-    stage: Stage, tmp_path: Path
+    stage: Stage, tmp_path: Path, network: Network
 ) -> None:
-    need_jail()
-    script = stage.script(*REACHES, "settings 'echo {} > ~/.config/opencode/opencode.json'")
+    need_limits()
+    script = stage.script(*reaches(network), "settings 'echo {} > ~/.config/opencode/opencode.json'")
     with open_chat(shell(script), say("done"), say("again")) as api:
         rig = JailedRig(tmp_path, api)
-        rig.jails = jails(stage, tmp_path, network="model")
+        rig.jails = jails(stage, tmp_path, network=network)
         async with rig.engine() as engine:
             async with engine.open(rig.brief(**FULL)) as session:
                 end = end_of(await read(session))
@@ -47,8 +50,8 @@ async def test_nothing_that_opencode_runs_reaches_beyond_its_jail_and_a_session_
         assert {one.headers["authorization"] for one in api.requests} == {f"Bearer {MODEL_KEY}"}
         told = str([one.body for one in api.requests])
     found = stage.verdicts(told)
-    check_table("opencode", VERSION, found)
-    assert found == dict.fromkeys((*NAMES, *REACH_NAMES, "settings"), "held")
+    check_table("opencode", VERSION, network, found)
+    assert found == expected(network, "settings")
     assert (rig.workspace / "written.txt").exists()
     assert not (rig.home / ".local/share/opencode/opencode.db").exists()
     assert files_with_key(tmp_path) == []

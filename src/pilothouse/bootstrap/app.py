@@ -30,7 +30,7 @@ from pilothouse.core.errors import ConfigError
 from pilothouse.core.ids import ChannelId, EngineId
 from pilothouse.core.policy import Ruling, Site
 from pilothouse.core.store import Store, Tx
-from pilothouse.isolation.canaries import is_proved
+from pilothouse.isolation.canaries import find_proof
 from pilothouse.logs import Log, Redactor, open_log
 from pilothouse.logs.redaction import looks_secret, names_secret
 from pilothouse.logs.sinks import Entry
@@ -76,6 +76,7 @@ class App:
         self.policy = make_policy(store, holder)
         self.jails = make_jails(holder, log)
         self.jails.tools_here = partial(_tools_here, plugins)
+        self.jails.version_of = self.version_of
         self.lanes = LaneHost(holder.loaded.paths.data_dir, store.read, store.write)
         self.mcp = McpHost(lambda: holder.loaded, marker, log, jails=self.jails)
         self.statuses: dict[EngineId, EngineStatus] = {}
@@ -110,6 +111,11 @@ class App:
                     self.statuses = fresh
             finally:
                 self._probing.release()
+
+    def version_of(self, engine: str) -> str:
+        """Return the version that an engine's program had at the start; empty if it was not asked, or did not say."""
+        status = self.statuses.get(EngineId(engine))
+        return status.version if status else ""
 
     @property
     def config(self) -> Config:
@@ -326,7 +332,9 @@ def _engine_host(app: App, id: EngineId) -> EngineHost:
 
 async def judge_call(app: App, engine: EngineId, ask: Ask, site: Site) -> Ruling:
     """Judges a call, and records in the audit log what was decided without asking a person. Only a proved jail counts."""
-    if not is_proved(engine):
+    network = site.isolation.network if site.isolation else "open"
+    proof = find_proof(engine, network)
+    if proof is None or not proof.fits(app.jails.version_of(engine)):
         site = msgspec.structs.replace(site, isolation=None)
     ruling = await app.policy.judge(ask, site)
     app.trail.note_ruling(app.clock.now(), ask, ruling, cwd=ask.payload.get("cwd"))

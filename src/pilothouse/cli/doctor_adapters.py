@@ -24,6 +24,7 @@ from pilothouse.config import AUTO, Adapter, Config
 from pilothouse.core.channel import ChannelSpec
 from pilothouse.core.engine import EngineSpec, EngineStatus
 from pilothouse.core.errors import PilothouseError
+from pilothouse.isolation.canaries import describe_proof
 from pilothouse.plugins import Broken, Plugins
 from pilothouse.runtime.engine_report import EngineReport
 
@@ -42,8 +43,9 @@ def check_engines(plugins: Plugins, config: Config, *, model: bool = False) -> I
         name, status = one.id, one.status
         bad: State = "broken" if name == chosen or (wanted == AUTO and name != SCRIPTED) else "warn"
         state: State = "ok" if status.available else "broken" if name == chosen else "warn"
-        found_text = " · ".join(filter(None, (status.version or "works", status.note)))
-        yield Check(f"engine {name}", state, status.problem or found_text, status.fix)
+        works = (status.version or "works", status.note, describe_proof(name, status.version))
+        text = status.problem or " · ".join(filter(None, works))
+        yield Check(f"engine {name}", state, text, status.fix)
         if status.available and (engine := config.engines.get(name)) is not None:
             yield from _check_working(one, plugins.engine(name), engine, bad, model=model)
     if chosen == SCRIPTED and wanted == AUTO:

@@ -10,7 +10,7 @@ from pilothouse.bootstrap.agent_processes import make_jails
 from pilothouse.cli.doctor_store import Check
 from pilothouse.config import ConfigHolder, Loaded, isolation_in
 from pilothouse.core.isolation import Isolation, Kind
-from pilothouse.isolation.canaries import read_proofs
+from pilothouse.isolation.canaries import find_proof, read_proofs
 from pilothouse.isolation.cgroup import find_bases
 from pilothouse.isolation.choice import AS_ROOT
 from pilothouse.isolation.jail import Jails
@@ -63,7 +63,9 @@ def _check_jails(loaded: Loaded, kinds: AbstractSet[Kind], problem: str) -> Iter
         yield Check("isolation", state, f"no agent is jailed: {problem}", fix)
     else:
         proofs = sorted(read_proofs().items())
-        engines = ", ".join(f"{name} {proof.version}" for name, proof in proofs if proof.holds)
+        engines = ", ".join(
+            f"{name} {proof.version}".strip() for name, proof in proofs if find_proof(name, "open")
+        )
         yield Check("isolation", "ok", PROVED.format(engines=engines or "no engine"))
         yield _check_limits(loaded, wanted="jail" in kinds)
 

@@ -12,6 +12,7 @@ from pilothouse.cli.options import json_option
 from pilothouse.cli.table import print_json, print_table
 from pilothouse.config import Adapter
 from pilothouse.core.engine import EngineSpec
+from pilothouse.isolation.canaries import describe_proof
 from pilothouse.plugins import Plugins
 from pilothouse.runtime.engine_report import EngineReport, state_line
 
@@ -36,6 +37,9 @@ def command(as_json: bool) -> None:
     print_table(("ENGINE", "VERSION", "STATE"), cells, "no engine is installed", wrap=True)
     print()
     known = [one for one in found if one.can or one.models]
+    jails = [(one.id, describe_proof(one.id, one.status.version)) for one in found]
+    print_table(("ENGINE", "IN A JAIL"), jails, wrap=True)
+    print()
     print_table(("ENGINE", "CAN"), [(one.id, _can(one)) for one in known], wrap=True)
     print()
     print_table(("ENGINE", "MODELS"), [(one.id, _models(one.models)) for one in known], wrap=True)
@@ -57,6 +61,7 @@ def document(one: EngineReport) -> dict[str, object]:
         "login_fix": "" if login is None else login.fix,
         "models": list(one.models),
         "can": one.can,
+        "jail": describe_proof(one.id, status.version),
         "package": one.package,
     }
 

@@ -6,25 +6,34 @@ Nothing else may call an engine "jailed".
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from importlib.resources import files
 
 import msgspec
 from msgspec import Struct
 
+from pilothouse.core.isolation import Network
+
 TABLE = "canaries.json"
 HELD = "held"
+_MINOR = re.compile(r"\d+\.\d+")
 
 
 class Proof(Struct, frozen=True):
-    """The results of one engine's canaries: each is `held` or `BROKEN`."""
+    """The results of one engine's canaries, with the machine's network ("open") and behind the proxy ("model"): each is `held`
+    or `BROKEN`. The version is empty for the engine that is part of Pilothouse."""
 
     version: str
-    results: dict[str, str]
+    results: dict[str, dict[str, str]]
 
-    @property
-    def holds(self) -> bool:
-        return bool(self.results) and set(self.results.values()) == {HELD}
+    def holds(self, network: Network) -> bool:
+        found = self.results.get("open" if network == "open" else "model", {})
+        return bool(found) and set(found.values()) == {HELD}
+
+    def fits(self, version: str) -> bool:
+        """Tell whether another version is the same but for its last part. One that is not known is another one."""
+        return bool(version) and _MINOR.findall(version)[:1] == _MINOR.findall(self.version)[:1] != []
 
 
 @lru_cache(maxsize=1)
@@ -33,7 +42,18 @@ def read_proofs() -> dict[str, Proof]:
     return msgspec.json.decode(data, type=dict[str, Proof])
 
 
-def is_proved(engine: str) -> bool:
-    """Tell whether nothing got out of a jail through this engine."""
+def find_proof(engine: str, network: Network) -> Proof | None:
+    """Return the proof that nothing got out of a jail through this engine; "none" is no wider than "model"."""
     found = read_proofs().get(engine)
-    return found is not None and found.holds
+    return found if found is not None and found.holds(network) else None
+
+
+def describe_proof(engine: str, version: str) -> str:
+    """Say in a few words whether jails were proved with an engine, and whether with this version."""
+    found = find_proof(engine, "open")
+    if found is None:
+        return "not proved in a jail"
+    if version == found.version or not found.version:
+        return "proved in a jail"
+    differs = "" if found.fits(version) else f", this is {version or 'an unknown version'}"
+    return f"proved in a jail with {found.version}{differs}"

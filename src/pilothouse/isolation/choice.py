@@ -6,8 +6,8 @@ trusted it. As root no jail is chosen: Codex's own sandbox fails in it.
 
 from __future__ import annotations
 
-from pilothouse.core.isolation import Kind
-from pilothouse.isolation.canaries import is_proved
+from pilothouse.core.isolation import Kind, Network
+from pilothouse.isolation.canaries import find_proof
 
 TRUSTED = (
     "the folder is trusted, and no jail was chosen for it. To have one: pilothouse trust --jail {workspace}"
@@ -18,13 +18,13 @@ UNPROVED = (
 )
 
 
-def reason_for_none(workspace: str, engine: str, trusted: bool | None, problem: str) -> str:
+def reason_for_none(workspace: str, engine: str, network: Network, trusted: bool | None, problem: str) -> str:
     """Say why there is no jail; empty if there is one. `trusted` is None for a folder that is not, else whether a jail was chosen.
 
     `engine` is empty for a program that no engine starts: the jail itself was proved. `problem` says why none can be made."""
     if trusted is False:
         return TRUSTED.format(workspace=workspace)
-    if engine and not is_proved(engine):
+    if engine and find_proof(engine, network) is None:
         return UNPROVED.format(engine=engine)
     return problem
 

@@ -20,7 +20,7 @@ import msgspec
 
 from pilothouse.core.engine import ProcessStart
 from pilothouse.core.isolation import OPEN, Container, Isolation, Kind, Needs
-from pilothouse.isolation.canaries import is_proved
+from pilothouse.isolation.canaries import find_proof
 from pilothouse.isolation.cgroup import Bases, enter_words, find_bases, open_group
 from pilothouse.isolation.choice import AS_ROOT, reason_for_none
 from pilothouse.isolation.contained import contain, container_name, note_container, remove_noted
@@ -46,6 +46,8 @@ NO_JAIL = (
 )
 OPENED = "Not isolated: the workspace {workspace} wants isolation = {kind!r}, which is not available here. {problem}"
 JAILED = "jailed, network: {network}"
+SIMILAR = "jailed (proved with {proved}, this is {version}), network: {network}"
+OTHER_VERSION = "in a jail, proved with version {proved}, this one is {version}, network: {network}"
 UNPROVED = "in a jail, not proved with this engine, network: {network}"
 COMMANDS_ONLY = "commands in a {kind}, network: {network}; file tools run in Pilothouse itself, where the {kind} does not hold them"
 CONTAINED = "in a container, not proved with this engine, network: {network}"
@@ -92,6 +94,8 @@ class Jails:
         self._open_asks: Counter[str] = Counter()
         self.tools_here: Callable[[str], bool] = lambda _: False
         """Tells whether the file tools of an engine run in Pilothouse itself; set where engines are known."""
+        self.version_of: Callable[[str], str] = lambda _: ""
+        """Returns the version of an engine's program, as far as it is known."""
 
     def note_trust(self, real: str, trusted: bool, jail: bool) -> None:
         """Learn whether a folder is trusted, and whether its owner chose a jail for it: "auto" asks."""
@@ -110,7 +114,7 @@ class Jails:
     def _reason_for_none(self, workspace: str, engine: str) -> str:
         trusted = self._trusted.get(os.path.realpath(workspace))
         problem = AS_ROOT if self._user == 0 else self.problem(workspace)
-        return reason_for_none(workspace, engine, trusted, problem)
+        return reason_for_none(workspace, engine, self._settings(workspace).network, trusted, problem)
 
     def isolation(self, workspace: str, engine: str = "") -> Isolation:
         """`EngineHost.isolation`."""
@@ -180,8 +184,12 @@ class Jails:
             return COMMANDS_ONLY.format(kind=isolation.kind, network=isolation.network)
         if isolation.kind == "container":
             return CONTAINED.format(network=isolation.network)
-        words = JAILED if is_proved(engine) else UNPROVED
-        return words.format(network=isolation.network)
+        words = UNPROVED if (proof := find_proof(engine, isolation.network)) is None else JAILED
+        version = self.version_of(engine)
+        if proof is not None and version != proof.version:
+            words = SIMILAR if proof.fits(version) else OTHER_VERSION
+        proved = proof.version if proof else ""
+        return words.format(network=isolation.network, proved=proved, version=version or "not known")
 
     def header(self, workspace: str, engine: str) -> str:
         """Return what `describe` says, in the few words that a header has room for."""
