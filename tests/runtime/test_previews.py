@@ -243,7 +243,7 @@ async def test_a_file_that_cannot_be_read_in_time_delays_no_question() -> None:
         await anyio.sleep_forever()
         raise AssertionError
 
-    ask = await with_preview(edit("/w/a.txt", "x", "y"), "/w", never)
+    ask = await with_preview(edit("/w/a.txt", "x", "y"), "/w", never, within_s=0.01)
     assert ask.preview.startswith("(the file could not be read in time; only what is asked for is shown)")
 
 

@@ -141,7 +141,7 @@ def _said(value: Any, title: str) -> bool:
             return False
 
 
-async def with_preview(ask: Ask, workspace: str, look: LookAtFile) -> Ask:
+async def with_preview(ask: Ask, workspace: str, look: LookAtFile, within_s: float = LOOK_S) -> Ask:
     """Add the full diff; `brief_ask` shortens it for display."""
     if ask.kind != "approval" or ask.preview:
         return ask
@@ -150,7 +150,7 @@ async def with_preview(ask: Ask, workspace: str, look: LookAtFile) -> Ask:
         return ask
     cwd = ask.call.cwd or workspace
     found = SLOW
-    with anyio.move_on_after(LOOK_S):
+    with anyio.move_on_after(within_s):
         found = await look(str(PurePosixPath(cwd, change.path)), workspace)
     return msgspec.structs.replace(ask, preview=render_change(change, found, cwd))
 
