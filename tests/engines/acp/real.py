@@ -17,6 +17,8 @@ from pilothouse.engines.acp.agents import AGENTS
 
 HERE = Path(__file__).parent / "npm"
 SCHEMA = NpmPackages("acp-schema", "2.4.0", HERE / "schema")
+BRIDGES = NpmPackages("acp-bridges", "2.6.0", HERE / "bridges")
+"""The bridges to Claude Code and Codex, without these programs: those of their own engines' tests are used."""
 PROGRAMS = {
     "gemini": NpmProgram("gemini", "0.61.0", HERE / "gemini", ".bin/gemini"),
     "qwen": NpmProgram(
