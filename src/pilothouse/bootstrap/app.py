@@ -273,6 +273,11 @@ def resume_lines(app: App) -> dict[EngineId, ResumeLines]:
     return lines
 
 
+def fallback_models(app: App) -> dict[EngineId, str]:
+    found = {id: getattr(one.settings, "fallback_model", None) for id, one in app.config.engines.items()}
+    return {EngineId(id): model for id, model in found.items() if model}
+
+
 def default_engine(app: App) -> EngineId:
     """Returns the configured engine; with `auto`, the first real engine that is available, else the demo.
 

@@ -24,6 +24,7 @@ from pilothouse.bootstrap.app import (
     engine_problem,
     engine_specs,
     engine_titles,
+    fallback_models,
     resume_lines,
 )
 from pilothouse.bootstrap.audit_heads import heads_file, note_head
@@ -74,6 +75,7 @@ def make_ports(
             app,
             lambda config: msgspec.structs.replace(
                 make_settings(config, default_engine(app), engine_names(app), resume_lines(app), safe=safe),
+                fallback_models=fallback_models(app),
                 compact_lines={spec.id: spec.compact_line for spec in engine_specs(app)},
                 mode_in=partial(mode_in, app.holder.loaded),
                 widest_in=widest_in,

@@ -17,6 +17,8 @@ class AcpConfig(Struct, frozen=True, forbid_unknown_fields=True):
     command: list[str] | None = None
     """The program and its arguments. Ready-made agents have one."""
     model: str | None = None
+    fallback_model: str | None = None
+    """The model with which a turn begins again if the first is overloaded or used up before it said anything."""
     options: dict[str, str] = field(default_factory=dict)
     """The agent's own options by their ids, such as a reasoning effort."""
     asks_first: bool | None = None

@@ -28,6 +28,8 @@ class CodexConfig(Struct, frozen=True, forbid_unknown_fields=True):
     home: OwnFile | None = None
     """The folder with the user's own settings and login; else `CODEX_HOME`, else ~/.codex."""
     model: str | None = None
+    fallback_model: str | None = None
+    """The model with which a turn begins again if the first is overloaded or used up before it said anything."""
     effort: str | None = None
     """Reasoning effort: low, medium, high and so on, as the model offers."""
     sandbox: Sandbox = "workspace-write"

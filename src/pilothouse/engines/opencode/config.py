@@ -23,6 +23,8 @@ class OpenCodeConfig(Struct, frozen=True, forbid_unknown_fields=True):
     """The provider of a model whose name has none, such as "anthropic"."""
     model: str | None = None
     """The model, as "provider/model"; else OpenCode's own choice."""
+    fallback_model: str | None = None
+    """The model with which a turn begins again if the first is overloaded or used up before it said anything."""
     agent: str | None = None
     """OpenCode's agent for every prompt; else its default, "build"."""
     variant: str | None = None

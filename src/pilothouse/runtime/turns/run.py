@@ -16,7 +16,17 @@ import msgspec
 
 from pilothouse.core.engine import EngineSession
 from pilothouse.core.errors import EngineError, find_fenced
-from pilothouse.core.event import AskChanged, Asked, EngineEvent, ToolFinished, TurnEnded, UsageChanged
+from pilothouse.core.event import (
+    AskChanged,
+    Asked,
+    EngineEvent,
+    Notice,
+    SessionChanged,
+    SessionStarted,
+    ToolFinished,
+    TurnEnded,
+    UsageChanged,
+)
 from pilothouse.core.ids import CallId, EngineId, TurnId
 from pilothouse.core.outcome import Failure, FailureKind
 from pilothouse.core.store import Tx
@@ -32,6 +42,8 @@ from pilothouse.runtime.turns.recover import lose
 from pilothouse.runtime.turns.start import Started
 
 CLOSE_WITHIN_S = 15.0
+FALLBACK_KINDS: frozenset[FailureKind] = frozenset({"overloaded", "quota"})
+FALLS_BACK = "{why} Going on with the model {model}."
 NOT_FORESEEN = "An unexpected error occurred. The log has the details."
 
 
@@ -56,6 +68,10 @@ class TurnRun:
             ports, started.turn, self._recorder, self._asks, self._scope, hint, self._release
         )
         self._taken_usd = math.inf if started.budget_usd is None else started.budget_usd
+        self._fallback = ""
+        """The engine's other model, if the turn has not chosen it already."""
+        self._refused: str | None = None
+        """Why the turn goes on with that one."""
         self._ended = False
         self._abandoned = False
         self.is_released = False
@@ -125,10 +141,11 @@ class TurnRun:
 
     async def _read(self, stack: AsyncExitStack) -> None:
         try:
-            session = await self._open(stack)
-            self._control.session, self._control.scope = session, anyio.CancelScope()
-            with self._control.scope:
-                await self._listen(session, stack)
+            await self._play(stack)
+            if self._refused is not None:
+                await stack.aclose()  # the session must be free
+                self._recorder.take(Notice("warning", "fallback_model", self._refused))
+                await self._play(stack, self._fallback)
         except EngineError as error:
             self._recorder.close(error.failure)
         except Exception as error:
@@ -136,12 +153,22 @@ class TurnRun:
                 raise
             self._recorder.close(self._unforeseen(error))
 
-    async def _open(self, stack: AsyncExitStack) -> EngineSession:
+    async def _play(self, stack: AsyncExitStack, model: str = "") -> None:
+        session = await self._open(stack, model)
+        self._control.session, self._control.scope = session, anyio.CancelScope()
+        with self._control.scope:
+            await self._listen(session, stack)
+
+    async def _open(self, stack: AsyncExitStack, model: str = "") -> EngineSession:
         engine = self._ports.engines.get(self._turn.engine)
         if engine is None:
             text = f"The engine {self._turn.engine!r} is not available here. /engine lists those that are."
             raise EngineError(Failure("bad_request", text))
         brief = await make_brief(self._ports, self._started)
+        if model:
+            brief = msgspec.structs.replace(brief, model=model)
+        elif brief.model != (other := self._ports.settings().fallback_models.get(self._turn.engine, "")):
+            self._fallback = other
         configured = await self._ports.mcp_servers(brief.workspace, brief.trusted)
         sent = self._ports.client_servers(brief.conversation_id)
         own = stack.enter_context(self._ports.tools.lease(self._ports, brief.session_id))
@@ -157,11 +184,16 @@ class TurnRun:
         async for event in events:
             self._control.note_activity()
             await self._hear(session, event)
-            if self._recorder.end is not None:
+            if self._recorder.end is not None or (self._refused and isinstance(event, TurnEnded)):
                 return
 
     async def _hear(self, session: EngineSession, event: EngineEvent) -> None:
         match event:
+            case TurnEnded(failure=Failure() as failure) if self._falls_back(failure):
+                self._refused = FALLS_BACK.format(why=failure.text, model=self._fallback)
+            case SessionStarted(resume=resume) if self._refused:
+                if resume is not None:
+                    self._recorder.take(SessionChanged(resume))
             case Asked(ask=asked):
                 await self._asks.asked(session, asked)
             case AskChanged():
@@ -176,6 +208,12 @@ class TurnRun:
                 self._recorder.take(event)
                 if self._recorder.urgent:
                     await self._recorder.commit()
+
+    def _falls_back(self, failure: Failure) -> bool:
+        """Tell whether the turn begins again with the engine's fallback model: once, and before anything was said or done."""
+        untouched = not self._recorder.began and not self._recorder.view.recent_actions
+        may = self._fallback and not self._turn.prompt.wake and not self._control.stopping
+        return bool(may) and untouched and self._refused is None and failure.kind in FALLBACK_KINDS
 
     def _title_of(self, call_id: CallId) -> str:
         recent = self._recorder.view.recent_actions
