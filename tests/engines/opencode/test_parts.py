@@ -14,15 +14,16 @@ import msgspec
 import pytest
 
 from pilothouse.core.ask import Decision
-from pilothouse.core.engine import Model
+from pilothouse.core.engine import Brief, Model
 from pilothouse.core.errors import EngineError
 from pilothouse.core.event import ResumeToken
-from pilothouse.core.ids import AskId, EngineId
+from pilothouse.core.ids import AskId, EngineId, SessionId
 from pilothouse.core.outcome import FailureKind
 from pilothouse.engines.opencode.asks import read_request
 from pilothouse.engines.opencode.calls import call_of, rule_name
 from pilothouse.engines.opencode.config import OpenCodeConfig, resolve
 from pilothouse.engines.opencode.failures import NAMES, OWN_STATUSES, WORDS, explain_fault, explain_retry
+from pilothouse.engines.opencode.jail import server_needs
 from pilothouse.engines.opencode.launch import (
     check_folder,
     key_names,
@@ -386,3 +387,9 @@ for (const command of {json.dumps(scripts)}) {{
     )
     kept = [script for script, line in zip(scripts, done.stdout.split(), strict=True) if line == "true"]
     assert kept == ["ls -la", "make", "cdx"]
+
+
+def test_a_jail_lets_the_server_write_in_added_folders(tmp_path: Path) -> None:
+    brief = Brief(SessionId("one"), str(tmp_path))
+    needs = server_needs(tmp_path / "gate.js", {"HOME": str(tmp_path)}, brief, {}, ["/srv/shared"])
+    assert "/srv/shared" in needs.write

@@ -102,6 +102,7 @@ async def on_stage(folder: Path, **config: Any) -> AsyncIterator[Stage]:
 
 async def test_one_server_answers_asks_stops_and_goes_on_after_a_kill(tmp_path: Path) -> None:
     settings: dict[str, Any] = {"max_retries": 0, "append_system_prompt": "Be brief.", "owner_commands": True}
+    settings["add_dirs"] = ["~/shared"]
     async with on_stage(tmp_path, **settings) as stage:
         await an_answer_has_its_usage_and_the_words_of_the_system(stage)
         await an_owners_command_runs_and_other_peoples_are_words(stage)
@@ -131,6 +132,7 @@ async def an_answer_has_its_usage_and_the_words_of_the_system(stage: Stage) -> N
     assert end.usage.cost_usd == pytest.approx((600 * 2 + 400 * 0.2 + 100 * 10) / 1e6)
     assert len(stage.requests) == 1, "no request for a title"
     assert "Be brief." in stage.requests[0].text
+    assert "you may work in these folders: " in stage.requests[0].text
     assert stage.requests[0].headers["authorization"] == f"Bearer {KEY}"
     assert [model.name for model in stage.engine.models()] == [f"scripted/{MODEL}"]
 

@@ -25,6 +25,8 @@ class OpenCodeConfig(Struct, frozen=True, forbid_unknown_fields=True):
     """The model, as "provider/model"; else OpenCode's own choice."""
     fallback_model: str | None = None
     """The model with which a turn begins again if the first is overloaded or used up before it said anything."""
+    add_dirs: list[OwnFile] = field(default_factory=list)
+    """Folders besides the workspace: the model is told of them, and a jail lets it write there."""
     agent: str | None = None
     """OpenCode's agent for every prompt; else its default, "build"."""
     variant: str | None = None

@@ -7,6 +7,7 @@ has died.
 
 from __future__ import annotations
 
+import os
 import secrets
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -59,6 +60,7 @@ from pilothouse.processes import Launcher
 
 Key = tuple[bool, str, tuple[tuple[str, str], ...]]
 """Trust, the workspace if it has a jail, and the variables of the workspace: a server has one environment."""
+FOLDERS = "Besides the working directory, you may work in these folders: {folders}"
 NO_SESSION = Brief(SessionId(""), "")
 """For a server that is only asked what it knows."""
 
@@ -73,6 +75,7 @@ class OpenCodeEngine(LinkOwner[OpenCodeLink]):
         self._now = now
         self._new_id = MessageIds(now)
         self._launcher = Launcher(host.jail)
+        self._added = [os.path.expanduser(one) for one in config.add_dirs]
         self._context = ContextReader(
             host.state_dir,
             base_files=config.context_files,
@@ -128,7 +131,8 @@ class OpenCodeEngine(LinkOwner[OpenCodeLink]):
         allowed = parse_permissions(permissions_text(brief))
         told = [Notice("warning", "context_files", text) for text in context.warnings]
         problem = (Notice("error", "permissions", allowed.problem),) if allowed.problem else ()
-        words = (brief.system_prompt, config.append_system_prompt or "", render_context(context))
+        folders = FOLDERS.format(folders=", ".join(self._added)) if self._added else ""
+        words = (brief.system_prompt, config.append_system_prompt or "", folders, render_context(context))
         sent = {"system": "\n\n".join(filter(None, words)), "agent": config.agent, "variant": config.variant}
         plan = SessionPlan(
             config.provider or "",
@@ -206,7 +210,7 @@ class OpenCodeEngine(LinkOwner[OpenCodeLink]):
         if jailed:
             environment = with_addresses(environment, keys)
         argv = [program, "serve", "--hostname", "127.0.0.1", "--port", PORT if jailed else "0"]
-        needs = server_needs(gate, environment, brief, keys) if jailed else Needs()
+        needs = server_needs(gate, environment, brief, keys, self._added) if jailed else Needs()
         return LinkPlan(
             engine=ENGINE_ID,
             launcher=self._launcher,

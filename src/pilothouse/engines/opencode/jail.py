@@ -42,9 +42,13 @@ _ENV = re.compile(r"\{env:(\w+)\}")
 
 
 def server_needs(
-    gate: Path, environment: Mapping[str, str], brief: Brief, keys: Mapping[str, HeldKey]
+    gate: Path,
+    environment: Mapping[str, str],
+    brief: Brief,
+    keys: Mapping[str, HeldKey],
+    folders: Sequence[str] = (),
 ) -> Needs:
-    """`keys` are those of the providers."""
+    """`keys` are those of the providers; `folders` were added by the operator."""
     home = environment.get("HOME") or "/"
     data = Path(environment.get("XDG_DATA_HOME") or os.path.join(home, ".local/share"), "opencode")
     name = hashlib.sha256(os.fsencode(os.path.realpath(brief.workspace))).hexdigest()[:16]
@@ -52,7 +56,7 @@ def server_needs(
     files = user_files(environment)
     return Needs(
         read=(str(gate), *settings_entries(files)),
-        write=(str(data / "auth.json"),),
+        write=(*folders, str(data / "auth.json")),
         mounts={str(data): str(own)},
         endpoints=(
             *(url for file in files for url in base_urls(file)),
