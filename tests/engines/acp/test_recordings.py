@@ -1,4 +1,8 @@
-"""Every recording of a real agent, whole, byte by byte, and cut after every line: the same events, one end per turn."""
+"""Every recording of a real agent, whole, byte by byte, and cut after every line: the same events, one end per turn.
+
+Recordings of Gemini CLI's `-p --output-format stream-json` are not among them: it cannot ask before a call, so no engine
+drives it and nothing reads its lines.
+"""
 
 from __future__ import annotations
 

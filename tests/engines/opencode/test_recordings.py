@@ -1,4 +1,8 @@
-"""Every recording of the real program, whole, byte by byte, and cut after every line: the same events, one end per turn."""
+"""Every recording of the real program, whole, byte by byte, and cut after every line: the same events, one end per turn.
+
+Two recordings are not among them: that of the interface of version 2, which the engine refuses by name and does not read,
+and that of `run` with an unknown session, which prints nothing on stdout.
+"""
 
 from __future__ import annotations
 
