@@ -94,9 +94,8 @@ class Connections:
 
     def _take(self, named: Named, workspace: str, trusted: bool) -> _Kept:
         key = (named.id, workspace if named.server.transport == "stdio" else "")
-        if (
-            named.id == OWN_SERVER or named.source == CLIENT
-        ):  # each session may send another one under the same name
+        # Each session has its own secret for our server, and an editor may send another server under the same name.
+        if named.id == OWN_SERVER or named.source == CLIENT:
             key = (*key, repr(named.server))
         kept, env = self._kept.get(key), self._env
         isolation = env.isolation(workspace) if named.server.transport == "stdio" else OPEN
