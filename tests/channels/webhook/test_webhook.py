@@ -23,16 +23,18 @@ from pilothouse.channels.memory import MEMORY, PERSON, MemoryChannel
 from pilothouse.channels.webhook import CHANNEL
 from pilothouse.channels.webhook.channel import WebhookChannel
 from pilothouse.channels.webhook.config import HookConfig, WebhookConfig, parse_place, problem
-from pilothouse.channels.webhook.delivery import BODY_BYTES, Call, may_call, read_call
+from pilothouse.channels.webhook.delivery import BODY_BYTES, WINDOW_S, Call, may_call, read_call
 from pilothouse.channels.webhook.github import describe
 from pilothouse.channels.webhook.probe import without_listener
 from pilothouse.channels.webhook.pull_requests import read_pull_event
 from pilothouse.core.channel import BotIdentity, ChannelHost
+from pilothouse.core.clock import Clock
 from pilothouse.core.ids import ChannelId, UserId
 from pilothouse.core.message import Address, conversation_id
 from pilothouse.core.people import People, Role
 from pilothouse.core.secret import Secret
 from pilothouse.runtime.ports import SystemClock
+from pilothouse.testing.clock import FakeClock
 
 KEY = "0123456789abcdef-canary"
 SIGNED = HookConfig(str(MAIN), "github", secret=Secret(KEY))
@@ -85,8 +87,8 @@ async def call(
 
 
 @asynccontextmanager
-async def served(folder: Path) -> AsyncIterator[tuple[Rig, int]]:
-    host = ChannelHost(KeptBlobs(), "", _silent, SystemClock())
+async def served(folder: Path, clock: Clock | None = None) -> AsyncIterator[tuple[Rig, int]]:
+    host = ChannelHost(KeptBlobs(), "", _silent, clock or SystemClock())
     hooks, memory = WebhookChannel(WebhookConfig(port=0, hooks=HOOKS), host), MemoryChannel()
     channels = {MEMORY: memory, ChannelId("webhook"): hooks}
     async with open_rig(folder, PuppetEngine(), memory, channels=channels, people=PEOPLE) as rig:
@@ -145,6 +147,16 @@ async def test_only_calls_with_their_secret_become_messages_and_each_once(tmp_pa
         )
         await rig.until_ended(2)
         assert rig.said()
+
+
+async def test_an_unsigned_body_counts_once_within_the_window_wherever_that_begins(tmp_path: Path) -> None:
+    clock, bearer = FakeClock(WINDOW_S * 6_000_000.0 - 1), {"Authorization": f"Bearer {KEY}"}
+    async with served(tmp_path, clock) as (_, port):
+        statuses = []
+        for passed_s in (0, 2, WINDOW_S - 3, 1, 2):
+            clock.jump(passed_s)
+            statuses.append((await call(port, "deploy", b'{"a": 1}', bearer))[0])
+    assert statuses == [202, 200, 200, 202, 200]
 
 
 REPOSITORY = {"repository": {"full_name": "Ann/Shop"}, "sender": {"login": "ann", "type": "User"}}

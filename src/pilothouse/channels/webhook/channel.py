@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from pilothouse.channels.webhook.config import WEBHOOK, HookConfig, WebhookConfig, parse_place, path_of
-from pilothouse.channels.webhook.delivery import BODY_BYTES, Call, Refused, may_call, read_call
+from pilothouse.channels.webhook.delivery import BODY_BYTES, Call, Refused, Repeats, may_call, read_call
 from pilothouse.core.channel import ChannelHost, Desk, Receipt
 from pilothouse.core.errors import ConfigError, PilothouseError, Rejected, StoreError
 from pilothouse.core.ids import ChannelId, UserId
@@ -30,6 +30,7 @@ class WebhookChannel:
         self._config = config
         self._host = host
         self._hooks = {path_of(name): (name, hook) for name, hook in config.hooks.items()}
+        self._repeats = Repeats()
         self.port = config.port
         """The port; once it runs, the one that the system chose if it was 0."""
 
@@ -62,7 +63,8 @@ class WebhookChannel:
             return Response(401)
         if not request.admit():
             return Response(503)
-        call = read_call(name, hook, request.headers, body, self._host.clock.now())
+        first_at = self._repeats.first_at(name, body, self._host.clock.now())
+        call = read_call(name, hook, request.headers, body, first_at)
         if isinstance(call, Refused):
             return _told(call.status, "refused", why=call.why)
         if call.event == PING or (hook.events and call.event not in hook.events):

@@ -22,6 +22,8 @@ from pilothouse.channels.webhook.pull_requests import PullEvent, read_pull_event
 BODY_BYTES = 256 << 10
 WINDOW_S = 300
 """Without an id, the same unsigned body within this time is the same call."""
+REMEMBERED = 1000
+"""Bodies whose first time is kept in memory."""
 SHOWN_CHARS = 20_000
 VALUE_CHARS = 2_000
 SIGNATURE = "x-hub-signature-256"
@@ -61,9 +63,9 @@ def _same(given: str, wanted: str) -> bool:
 
 
 def read_call(
-    name: str, hook: HookConfig, headers: Mapping[str, str], body: bytes, now: float
+    name: str, hook: HookConfig, headers: Mapping[str, str], body: bytes, first_at: float
 ) -> Call | Refused:
-    """Read a call that was let in."""
+    """Read a call that was let in. `first_at` is when this body came first (`Repeats`)."""
     try:
         document: Any = msgspec.json.decode(body) if body.strip() else {}
     except (msgspec.DecodeError, RecursionError, UnicodeError):
@@ -74,16 +76,37 @@ def read_call(
     shown = _fill(hook.prompt, document) if hook.prompt else _show(hook, event, document)
     text = f"[WEBHOOK: {source}/{event}]\n{shown}"
     pulls = read_pull_event(event, document) if hook.preset == "github" else None
-    return Call(_id(hook, headers, body, now), event, f"{source}/{event}", text, pulls)
+    return Call(_id(hook, headers, body, first_at), event, f"{source}/{event}", text, pulls)
 
 
-def _id(hook: HookConfig, headers: Mapping[str, str], body: bytes, now: float) -> str:
+class Repeats:
+    """Remembers when each body came first. After a restart, a repeat is still known by the window that it began in."""
+
+    def __init__(self) -> None:
+        self._first: dict[str, float] = {}
+
+    def first_at(self, name: str, body: bytes, now: float) -> float:
+        """Return when the hook got this body first, within `WINDOW_S`."""
+        key = f"{name} {hashlib.sha256(body).hexdigest()}"
+        first = self._first.get(key)
+        if first is not None and 0 <= now - first < WINDOW_S:
+            return first
+        self._first.pop(key, None)
+        self._first[key] = now
+        if len(self._first) > REMEMBERED:
+            del self._first[next(iter(self._first))]
+        return now
+
+
+def _id(hook: HookConfig, headers: Mapping[str, str], body: bytes, first_at: float) -> str:
     """Name the call. A signature covers the body alone, so a signed call is known by its body, whatever its headers say."""
     digest = hashlib.sha256(body).hexdigest()
     if hook.secret:
         return f"body-{digest}"
     given = next((headers[key] for key in IDS if headers.get(key)), "")
-    return f"id-{hashlib.sha256(given.encode()).hexdigest()}" if given else f"{int(now // WINDOW_S)}-{digest}"
+    if given:
+        return f"id-{hashlib.sha256(given.encode()).hexdigest()}"
+    return f"{int(first_at // WINDOW_S)}-{digest}"
 
 
 def _show(hook: HookConfig, event: str, document: Any) -> str:
