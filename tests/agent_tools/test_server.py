@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import anyio
 import httpx2
+import pytest
 from tests.agent_tools.agent import call_over_http
 from tests.runtime.puppet import PuppetEngine, Strings
 from tests.runtime.rig import open_rig
 
 from pilothouse.agent_tools.access import AFTER_LEASE_S, Access
+from pilothouse.agent_tools.bridge import Bridge
 from pilothouse.agent_tools.server import AgentToolServer
 from pilothouse.agent_tools.table import TOOLS
 from pilothouse.core.ids import SessionId
@@ -78,6 +83,39 @@ async def test_an_agent_speaks_over_http_and_a_wrong_secret_is_refused(tmp_path:
     assert statuses == {"none": 401, "wrong": 401, "basic": 401, "good": 200, "host": 421}
     assert listed == list(TOOLS)
     assert [tool["name"] for tool in bridged[1]["tools"]] == listed, "the same over stdio"
+
+
+WHOLE, CUT = b'data: {"jsonrpc":"2.0","id":7,"result":{}}\n', b'data: {"jsonrpc":"2.0","id":7,"res'
+PROGRESS = b'data: {"jsonrpc":"2.0","method":"notifications/progress","params":{}}\n\n'
+
+
+@pytest.mark.parametrize(
+    ("sent", "is_error"),
+    [(PROGRESS + WHOLE, False), (PROGRESS, True), (PROGRESS + CUT, True), (b"", True)],
+    ids=["whole", "without the answer", "in the answer", "at once"],
+)
+@pytest.mark.parametrize("ends", ["cleanly", "in the middle"])
+def test_the_bridge_answers_each_request_once_although_the_stream_ends(
+    sent: bytes, is_error: bool, ends: str
+) -> None:
+    def serve() -> None:
+        connection, _ = listening.accept()
+        with connection:
+            received = b""
+            while not received.endswith(b"}"):
+                received += connection.recv(65536)
+            connection.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+            connection.sendall(b"%x\r\n%s\r\n" % (len(sent), sent) if sent else b"")
+            connection.sendall(b"0\r\n\r\n" if ends == "cleanly" and sent else b"")
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = Thread(target=serve)
+        thread.start()
+        out, line = io.BytesIO(), b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{}}\n'
+        Bridge(f"http://127.0.0.1:{listening.getsockname()[1]}/mcp", "x", out).serve(io.BytesIO(line))
+        thread.join()
+    answers = [one for one in map(json.loads, out.getvalue().splitlines()) if one.get("id") == 7]
+    assert [("error" in one) for one in answers] == [is_error]
 
 
 async def test_a_secret_expires_after_the_last_lease_of_its_session() -> None:

@@ -48,15 +48,26 @@ class Bridge:
             thread.join()
 
     def _forward(self, line: bytes) -> None:
+        """Write every reply; an error if none of them answers the request, since its caller would wait for ever."""
+        import http.client
+
+        request, why = _read(line), "the connection ended before the answer"
+        id, answered = request.get("id") if "method" in request else None, False
         try:
-            for reply in self._post(line):
-                self._write(reply)
-        except OSError as error:
-            self._write_error(line, f"Pilothouse cannot be reached: {error}")
+            for data in self._post(line):
+                self._write(data)
+                reply = _read(data)
+                answered = answered or (reply.get("id") == id and "method" not in reply)
+        except (OSError, http.client.HTTPException) as error:
+            why = str(error) or type(error).__name__
         finally:
             self._room.release()
+        if id is not None and not answered:
+            error = {"code": -32000, "message": f"Pilothouse cannot be reached: {why}"}
+            self._write(json.dumps({"jsonrpc": "2.0", "id": id, "error": error}).encode())
 
     def _post(self, line: bytes) -> Any:
+        """Yield each reply that arrived whole."""
         import urllib.request
 
         headers = {
@@ -68,7 +79,7 @@ class Bridge:
         request = urllib.request.Request(self._url, line.strip(), headers)  # noqa: S310 - the gateway's own
         with self._opener.open(request, timeout=LONGEST_S) as response:
             for row in response:
-                if row.startswith(b"data:") and (data := row[5:].strip()):
+                if row.startswith(b"data:") and row.endswith(b"\n") and (data := row[5:].strip()):
                     self._note_version(data)
                     yield data
 
@@ -82,14 +93,14 @@ class Bridge:
             self._out.write(data + b"\n")
             self._out.flush()
 
-    def _write_error(self, line: bytes, text: str) -> None:
-        try:
-            id = json.loads(line).get("id")
-        except (ValueError, AttributeError):
-            id = None
-        if id is not None:
-            error = {"code": -32000, "message": text}
-            self._write(json.dumps({"jsonrpc": "2.0", "id": id, "error": error}).encode())
+
+def _read(line: bytes) -> dict[str, Any]:
+    """Return a message; an empty one for anything else."""
+    try:
+        found = json.loads(line)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def main() -> int:
