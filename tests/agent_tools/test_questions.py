@@ -47,6 +47,24 @@ async def test_an_answer_returns_by_a_button_and_in_words_and_silence_is_an_erro
     assert [text.startswith("refused: ") for text in told[3:]] == [True, True, True]
 
 
+async def test_the_line_that_tells_the_answer_has_the_words_for_the_chosen_option(tmp_path: Path) -> None:
+    told: list[str] = []
+    yes = {"label": "Yes", "value": "go", "selectedLabel": "✅ Approved"}
+
+    async def scene(agent: Agent) -> None:
+        told.append(await agent.call("ask_user_question", question="Deploy?", options=[yes, "No"]))
+
+    stage = Stage(scene)
+    async with open_rig(tmp_path, stage.engine) as rig:
+        stage.rig = rig
+        await rig.channel.say("go")
+        ask = await rig.until_asked("Deploy?")
+        assert (await rig.channel.answer(ask, "answer", options=("1",))).accepted
+        await rig.until_said("Answered by Person: ✅ Approved (Deploy?)")
+        await rig.until_ended()
+    assert told == ["go"]
+
+
 async def test_several_questions_wait_at_once_and_each_gets_its_own_answer(tmp_path: Path) -> None:
     told: dict[str, str] = {}
 

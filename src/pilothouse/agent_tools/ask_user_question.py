@@ -17,7 +17,7 @@ Question = Annotated[str, Meta(description="The question.")]
 Options = Annotated[
     list[str | dict[str, Any]],
     Meta(
-        description="Answers to choose from: texts, or {label, value}. People may also type another answer."
+        description="Answers to choose from: texts, or {label, value, selectedLabel}. People may also type another answer."
     ),
 ]
 Timeout = Annotated[float, Meta(description="Seconds to wait for an answer.")]
@@ -44,7 +44,8 @@ def read_choice(option: str | dict[str, Any]) -> Choice:
     label = str(given.get("label") or "").strip()
     if not label:
         raise CallRefused("An option has no label.")
-    return Choice(label, str(given.get("value") or label))
+    chosen_label = str(given.get("selectedLabel") or "").strip()
+    return Choice(label, str(given.get("value") or label), chosen_label)
 
 
 TOOL = Tool(

@@ -43,9 +43,11 @@ ASK_MOVES: dict[AskState, frozenset[AskState]] = {
 }
 
 
-class Option(Struct, frozen=True):
+class Option(Struct, frozen=True, omit_defaults=True):
     key: str
     label: str
+    chosen_label: str = ""
+    """Its words in the line that says what was answered; empty for the label."""
 
 
 class RuleOffer(Struct, frozen=True):

@@ -48,10 +48,11 @@ _RESPONSE = "[SYSTEM RESPONSE] Action: ask_user_question\nQuestion: {question}\n
 
 
 class Choice(Struct, frozen=True):
-    """An option: its words for people, and its value for the agent."""
+    """An option: its words for people, its value for the agent, and its words once it was chosen."""
 
     label: str
     value: str
+    chosen_label: str = ""
 
 
 async def ask_question(
@@ -104,7 +105,9 @@ def _raise(
             "turn": turn.id,
             "key": caller.key,
         },
-        options=tuple(Option(str(n), choice.label) for n, choice in enumerate(choices, 1)),
+        options=tuple(
+            Option(str(n), choice.label, choice.chosen_label) for n, choice in enumerate(choices, 1)
+        ),
         free_text=True,
         expires_at=at + timeout_s,
         asker=ports.settings().engine_titles.get(turn.engine) or turn.engine.capitalize(),

@@ -100,6 +100,6 @@ def _as_allowed(ask: Ask, decision: Decision) -> Ask:
 def _said(ask: Ask, decision: Decision) -> str:
     if is_secret(ask) and decision.text:
         return "a secret"
-    labels = {option.key: option.label for option in ask.options}
-    chosen = [labels.get(key, key).partition(": ")[0] for key in decision.options]
+    labels = {one.key: one.chosen_label or one.label.partition(": ")[0] for one in ask.options}
+    chosen = [labels.get(key, key) for key in decision.options]
     return first_line(", ".join([*chosen, *filter(None, [decision.text])]), REASON_CHARS)

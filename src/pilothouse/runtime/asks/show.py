@@ -275,7 +275,10 @@ def _ready(asked: Ask, ids: IdMaker) -> Ask:
         asked,
         id=AskId(ids("ask")),
         title=title,
-        options=tuple(Option(clean_text(o.key), clean_text(o.label)) for o in asked.options),
+        options=tuple(
+            Option(clean_text(one.key), clean_text(one.label), clean_text(one.chosen_label))
+            for one in asked.options
+        ),
         payload=payload,
         call=complete_call(asked),
         payload_hash=hash_payload(payload),
