@@ -220,6 +220,27 @@ async def test_a_question_that_is_asked_again_after_its_call_broke_is_answered_o
     assert told == ["Red"]
 
 
+async def test_an_answer_that_came_while_the_call_was_broken_is_told_once(tmp_path: Path) -> None:
+    told: list[str] = []
+
+    async def ask(agent: Agent) -> None:
+        told.append(await agent.call("ask_user_question", use_id="one", question="Which colour?", timeout=100))
+
+    async def scene(agent: Agent) -> None:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(ask, agent)
+            asked = await rig.until_asked("Which colour?")
+            tasks.cancel_scope.cancel()
+        assert (await rig.channel.answer(asked, "answer", text="Red")).accepted
+        await ask(agent)
+
+    stage = Stage(scene)
+    async with open_rig(tmp_path, stage.engine) as rig:
+        await stage.play(rig)
+        assert len(await rig.turns()) == 1
+    assert told == ["Red"]
+
+
 async def test_the_expiry_of_a_question_whose_call_broke_tells_the_agent_nothing(tmp_path: Path) -> None:
     async def scene(agent: Agent) -> None:
         with anyio.CancelScope() as call:

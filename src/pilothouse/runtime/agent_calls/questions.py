@@ -73,6 +73,8 @@ async def ask_question(
         is_parked = row.state == "open" and wait_s < timeout_s
         if is_parked:
             row = await ports.store.write(lambda tx: _park(tx, id))
+        if row.state == "answered":
+            await ports.store.write(lambda tx: _take_back(tx, row, ports.clock.now()))
         return _told(row, choices, timeout_s, is_parked=is_parked)
     except BaseException:
         await _leave(ports, id)
@@ -142,6 +144,13 @@ def _park(tx: Tx, id: AskId) -> AskRow:
     if row.state == "open":
         tx.set_fact(PARKED_QUESTION.of(id), IS_PARKED)
     return row
+
+
+def _take_back(tx: Tx, row: AskRow, at: float) -> None:
+    """Withdraw the message with the answer, if an earlier try of the call had left the question: this one returns it."""
+    passed_on = tx.inbox.by_key(inbox_key(row.conversation_id, f"answer:{row.ask.id}"))
+    if passed_on is not None:
+        tx.inbox.withdraw(passed_on.id, at, "the call returned the answer")
 
 
 async def _leave(ports: Ports, id: AskId) -> None:
