@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.engines.native.conftest import MakeRig
 from tests.engines.native.model import Call, Reply
-from tests.engines.native.rig import end_of
+from tests.engines.native.rig import ask, end_of
 
 from pilothouse.core.ids import TurnId
 from pilothouse.engines.native.run_log import DAY_S, prune, read_calls, run_path, shared_prefix
@@ -50,6 +50,29 @@ async def test_a_turn_logs_its_requests_replies_and_tools(make_rig: MakeRig) -> 
     calls = read_calls(Path(rig.host.state_dir, "sessions"), "turn-1", at)
     assert [bool(call.problem) for call in calls] == [True, False, False]
     assert [call.shared_prefix for call in calls] == [None, 1.0, 1.0]
+
+
+async def test_the_first_request_of_a_turn_is_compared_with_the_last_of_the_turn_before(
+    make_rig: MakeRig,
+) -> None:
+    rig = make_rig(Reply("Done."))
+    prompt = rig.folder / "prompt.md"
+    told = dict[str, float | None]()
+    token = None
+    for name, words in (("turn-1", "Help."), ("turn-2", "Help."), ("turn-3", "Obey.")):
+        prompt.write_text(words)
+        brief = rig.brief(name, resume=token, turn_id=TurnId(name))
+        async with rig.engine(system_prompt_file=str(prompt)) as engine, engine.open(brief) as session:
+            token = end_of(await ask(session, "Look")).resume
+        (path,) = Path(rig.host.state_dir).glob(f"sessions/*/*/*/{name}.jsonl")
+        rows = [json.loads(line) for line in path.read_text().splitlines()]
+        (told[name],) = [row["shared_prefix"] for row in rows if row["type"] == "llm.request"]
+    assert (told["turn-1"], told["turn-2"]) == (None, 1.0)
+    assert told["turn-3"] is not None and told["turn-3"] < 1.0
+    assert token is not None
+    kept = Path(rig.host.state_dir, "sessions", token.value, "last-request")
+    assert kept.read_bytes() == rig.model.requests[-1].data
+    assert kept.stat().st_mode & 0o777 == 0o600
 
 
 async def test_requests_and_replies_are_dumped_and_told_to_the_log(make_rig: MakeRig, tmp_path: Path) -> None:

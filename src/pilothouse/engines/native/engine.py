@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 
 ENGINE_ID = EngineId("native")
 SESSIONS = "sessions"
+LAST_REQUEST = "last-request"
 MODELS_URL = "https://models.dev/api.json"
 LOOK_UP_S = 15.0
 MAX_MODELS = 100
@@ -234,7 +235,7 @@ class NativeEngine:
             judge_within(allowed, host.judge),
             servers,
             self._servers.new_problems,
-            lambda: self._open_log(brief),
+            lambda: self._open_log(brief, history),
             host.log,
             self._now,
         )
@@ -266,11 +267,11 @@ class NativeEngine:
             raise EngineError(NOT_RUNNING)
         self._tasks.start_soon(run)
 
-    def _open_log(self, brief: Brief) -> RunLog:
+    def _open_log(self, brief: Brief, history: History) -> RunLog:
         config, name = self._config, brief.turn_id or f"{brief.session_id}-{uuid.uuid4().hex[:8]}"
         dumps = config.provider_log_dir or ""
         log = self._host.log if config.provider_log else None
-        return RunLog(self._root, name, self._now(), dumps, log)
+        return RunLog(self._root, name, self._now(), dumps, log, history.folder / LAST_REQUEST)
 
     def _first_run(self, asker: Asker, tell: Tell, withdraw: Callable[[str], Awaitable[None]]) -> FirstRun:
         return FirstRun(self._key_file, self._catalogue.newest, self._oauth, self._now, tell, withdraw, asker)

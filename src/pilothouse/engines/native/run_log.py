@@ -29,14 +29,18 @@ _NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}")
 
 
 class RunLog:
-    """`dumps` is a folder for whole requests and replies. `log` also tells each request's size, hash and shared prefix to Pilothouse's own log, if it is given."""
+    """`dumps` is a folder for whole requests and replies. `log` also tells each request's size, hash and shared prefix to
+    Pilothouse's own log, if it is given. `last` is a file with the session's last request, for the next turn's first one."""
 
-    def __init__(self, root: Path, name: str, now: float, dumps: str = "", log: Any = None) -> None:
+    def __init__(
+        self, root: Path, name: str, now: float, dumps: str = "", log: Any = None, last: Path | None = None
+    ) -> None:
         self._path = run_path(root, name, now)
         self._name = name
         self._dumps = dumps
         self._log = log
         self._made = False
+        self._last_file = last
         self._last = b""
         self._requests = 0
 
@@ -51,6 +55,7 @@ class RunLog:
     def request(self, data: bytes, model: str, at: float) -> int:
         """Note a request, and return its number. The shared prefix is the part that it has in common with the last one."""
         self._requests += 1
+        self._exchange_last(data)
         shared = shared_prefix(self._last, data) if self._last else None
         about = {"bytes": len(data), "hash": hashlib.sha256(data).hexdigest()[:16], "shared_prefix": shared}
         self._last = data
@@ -63,6 +68,16 @@ class RunLog:
     def response(self, seq: int, at: float, **fields: Any) -> None:
         self.add("llm.response", at, seq=seq, **fields)
         self._dump("response", _encode({"seq": seq, **fields}))
+
+    def _exchange_last(self, data: bytes) -> None:
+        """Read the last request of the turn before, and put this one in its place."""
+        if self._last_file is None:
+            return
+        if not self._last:
+            with suppress(OSError):
+                self._last = self._last_file.read_bytes()
+        with suppress(OSError), open(self._last_file, "wb", opener=_private) as file:
+            file.write(data)
 
     def _dump(self, kind: str, data: bytes) -> None:
         if not self._dumps:
