@@ -178,7 +178,8 @@ async def test_a_login_at_openai_is_used_like_a_key(make_rig: MakeRig, issuer: I
     async with engine, engine.open(rig.brief()) as session:
         person = Person(session, provider="OpenAI", way="2", login=way, model="gpt-5.4")
         events = await ask(session, "Hi", react=person)
-    assert end_of(events).outcome == "completed"
+    usage = end_of(events).usage
+    assert usage is not None and (usage.cost_usd, usage.input_tokens) == (0.0, 10)
     withdrawn = [event.ask_id for event in events if isinstance(event, AskChanged)]
     assert [id.endswith("setup-login") for id in withdrawn] == ([True] if way is by_browser else [])
     (request,) = rig.model.requests

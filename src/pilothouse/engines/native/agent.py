@@ -185,6 +185,7 @@ class Agent:
         seq = log.request(request, api.target.title, began_at)
         answer = await api.ask(request, hear)
         price = facts.price(answer.tokens) if isinstance(answer, Reply) else None
+        price = 0.0 if api.target.is_subscription else price
         log.response(seq, now(), duration_s=round(now() - began_at, 3), **_told(answer, price))
         if isinstance(answer, Reply):
             await self._turn.count(answer.tokens, price, self._window)

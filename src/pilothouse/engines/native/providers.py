@@ -73,6 +73,8 @@ class Target(Struct, frozen=True):
     key: Secret
     headers: Mapping[str, str]
     make_dialect: Callable[[], Dialect]
+    is_subscription: bool = False
+    """Requests cost nothing beyond what the account pays anyway."""
 
     @property
     def title(self) -> str:
@@ -133,7 +135,7 @@ def choose_target(
 def _login_target(provider: Provider, model: str, base: str, login: Login) -> Target:
     """Return the target of a login: an address of its own, which wants to know the account and takes no bound."""
     headers = {"chatgpt-account-id": login.account} if login.account else {}
-    return Target(provider, model, base, Secret(login.access, FILE), headers, _responses_by_login)
+    return Target(provider, model, base, Secret(login.access, FILE), headers, _responses_by_login, True)
 
 
 def is_here(url: str) -> bool:
