@@ -192,24 +192,24 @@ def conversation_file(brief: Brief) -> str:
     return os.path.join(brief.settings_dir, CONVERSATIONS, f"{name}.md")
 
 
-def read_text(path: str, inside: str = "") -> str | None:
-    """Return the beginning of a plain file's text; None if there is no such file, or if it leads out of `inside`."""
+def read_text(path: str, inside: str = "", most: int = _BYTES) -> str | None:
+    """Return the text of a plain file, up to so many bytes; None if there is no such file, or if it leads out of `inside`."""
     try:
         real = os.path.realpath(path)
         if inside and os.path.commonpath((real, inside)) != inside:
             return None
-        return _read_plain(real).decode("utf-8", "replace")
+        return _read_plain(real, most).decode("utf-8", "replace")
     except (OSError, ValueError):
         return None
 
 
-def _read_plain(path: str) -> bytes:
+def _read_plain(path: str, most: int = _BYTES) -> bytes:
     """Return the beginning of a plain file. Raises `OSError` for anything else: a pipe would never end."""
     # Without O_NONBLOCK, a pipe in the file's place would block the gateway until a writer comes.
     with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise OSError(errno.EINVAL, "not a plain file", path)
-        return file.read(_BYTES)
+        return file.read(most)
 
 
 def _is_in(path: str, brief: Brief) -> bool:

@@ -11,7 +11,7 @@ from pilothouse.core.ask import Ask, hash_payload
 from pilothouse.core.ids import AskId
 from pilothouse.core.policy import ApprovalMode, Ruling, Site
 from pilothouse.core.turn import Prompt
-from pilothouse.engines.native.agents_files import find_root, folders_between, read_agents
+from pilothouse.engines.native.agents_files import find_root, folders_between, read_agents, render_agents
 from pilothouse.engines.native.calls import call_of
 from pilothouse.engines.native.session import read_tool_line
 from pilothouse.policy.decide import PolicyEnv, decide
@@ -158,6 +158,11 @@ def test_instructions_have_bounds(tmp_path: Path) -> None:
         (place / "AGENTS.md").write_text("x" * 60_000)
     kept = read_agents(root, str(deep))
     assert sum(len(file.text) for file in kept) <= 256 * 1024
+    assert "left out" not in render_agents(kept)
+    (tmp_path / "AGENTS.md").write_text("ä" * 200_000)
+    kept = read_agents(root, str(deep))
+    assert sum(len(file.text.encode()) for file in kept) == 256 * 1024
+    assert render_agents(kept).count("The rest of this file is left out") == 16
 
 
 def test_only_a_line_that_a_channel_made_for_an_owner_calls_a_tool() -> None:

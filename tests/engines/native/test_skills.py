@@ -108,3 +108,15 @@ def test_skills_of_a_trusted_folder_count_and_those_above_it_do_not(tmp_path: Pa
 
     assert names(trusted=True) == ["here", "own"]
     assert names(trusted=False) == ["own"]
+
+
+@pytest.mark.anyio
+async def test_a_skill_that_is_cut_says_so(make_rig: MakeRig, tmp_path: Path) -> None:
+    path = Path(write_skill(tmp_path / "workspace", "long"))
+    path.write_text(path.read_text() + "x" * 300_000)
+    write_skill(tmp_path / "workspace", "short")
+    calls = [Call("skill_load", {"name": name}) for name in ("long", "short")]
+    rig = make_rig(Reply(calls=calls), Reply("Done."), rules=["allow skill *"])
+    await rig.turn(trusted=True)
+    told = rig.model.requests[-1].results
+    assert ["only the beginning stands here" in text for text in told] == [True, False]

@@ -18,9 +18,13 @@ MAX_FILES = 16
 MAX_BYTES = 256 * 1024
 
 
+CUT = "[The rest of this file is left out: all AGENTS.md files together have more than 256 KiB. Read it before you work.]"
+
+
 class AgentsFile(Struct, frozen=True):
     path: str
     text: str
+    is_cut: bool = False
 
 
 def find_root(workspace: str) -> str:
@@ -38,23 +42,24 @@ def folders_between(root: str, folder: str) -> list[str]:
 
 
 def read_agents(root: str, folder: str) -> list[AgentsFile]:
-    """Return the files from the root down; reading stops at the first that does not fit."""
+    """Return the files from the root down. What does not fit is cut."""
     files: list[AgentsFile] = []
     room = MAX_BYTES
     for place in folders_between(root, folder):
         path = os.path.join(place, NAME)
-        text = read_text(path, root)
+        text = read_text(path, root, MAX_BYTES + 1)
         if text is None or not text.strip():
             continue
-        room -= len(text.encode("utf-8", "replace"))
-        if room < 0 or len(files) >= MAX_FILES:
+        if len(files) >= MAX_FILES:
             break
-        files.append(AgentsFile(path, text.strip()))
+        data = text.strip().encode("utf-8", "replace")
+        files.append(AgentsFile(path, data[:room].decode("utf-8", "ignore"), len(data) > room))
+        room = max(0, room - len(data))
     return files
 
 
 def render_agents(files: list[AgentsFile]) -> str:
-    parts = [f"Instructions from {file.path}:\n\n{file.text}" for file in files]
+    parts = [f"Instructions from {file.path}:\n\n{file.text}" + f"\n{CUT}" * file.is_cut for file in files]
     return "# Instructions of this repository\n\n" + "\n\n".join(parts) if parts else ""
 
 

@@ -17,6 +17,8 @@ from pilothouse.engines.workspace_files import read_text
 DEFAULT_FOUND = 8
 MAX_FOUND = 50
 MAX_FILES = 200
+MAX_BYTES = 256 * 1024
+CUT = "[Its file has more than 256 KiB, and only the beginning stands here. The tool `read` shows the rest.]"
 
 
 class SearchInput(Struct, frozen=True, forbid_unknown_fields=True):
@@ -63,13 +65,14 @@ def _load(given: LoadInput, bench: Workbench) -> tuple[Output, Loaded | None]:
         paths = "\n".join(skill.path for skill in found)
         raise ToolError(f"Several skills are called {given.name!r}. Load one by its path:\n{paths}")
     path = found[0].path
-    text = read_text(path, os.path.realpath(os.path.dirname(path)))
+    text = read_text(path, os.path.realpath(os.path.dirname(path)), MAX_BYTES + 1)
     if text is None:
         raise ToolError(f"{path} can no longer be read.")
     changed_at = os.stat(path).st_mtime_ns
     if bench.history.conversation.loaded.get(path) == changed_at:
         return Output(f"The skill {found[0].name} stands above in this conversation already."), None
-    parts = [f"Skill {found[0].name}, in {os.path.dirname(path)}:", body_of(text), _files(path)]
+    cut = f" {CUT}" if len(text.encode("utf-8", "replace")) > MAX_BYTES else ""
+    parts = [f"Skill {found[0].name}, in {os.path.dirname(path)}:{cut}", body_of(text), _files(path)]
     return Output("\n\n".join(parts)), Loaded(path, changed_at)
 
 
