@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -90,6 +91,27 @@ async def test_only_the_word_force_closes_a_lane_that_runs_or_is_dirty_and_its_t
         assert not Path(lane.worktree).exists() and not await rig.ports.lanes.all()
         conversation = await rig.store.read(lambda tx: tx.conversations.get(place))
         assert conversation is not None and conversation.workspace is None
+
+
+async def test_one_lane_is_shown_and_those_that_ended_long_ago_are_closed(tmp_path: Path) -> None:
+    async with open_lanes(tmp_path) as rig:
+        assert "No lane ended" in await reply(rig, "/lanes gc")
+        for task in ("One", "Two"):
+            await reply(rig, f"/lanes create {task}")
+        one, two = await rig.ports.lanes.all()
+        for lane in (one, two):
+            await rig.until_ended(1, ConversationId(lane.conversation))
+        shown = await reply(rig, f"/lanes status {two.id}", by=MEMBER)
+        assert f"{two.id} finished: Two" in shown and one.id not in shown
+        assert "There is no lane 'none'" in await reply(rig, "/lanes status none")
+        assert "Only an admin" in await reply(rig, "/lanes gc", by=MEMBER)
+        assert "No lane ended" in await reply(rig, "/lanes gc"), "they ended just now"
+        rig.ports.lanes = LaneHost(
+            tmp_path / "data", rig.store.read, rig.store.write, now=lambda: time.time() + 25 * 3600
+        )
+        told = await reply(rig, "/lanes gc")
+        assert told.count("is closed") == 2 and one.id in told
+        assert not await rig.ports.lanes.all()
 
 
 async def test_a_thread_works_in_its_parents_folder_also_when_its_lane_was_closed_elsewhere(

@@ -44,11 +44,15 @@ class LaneHost(Lanes):
         home: Path,
         read: Callable[[Callable[[Tx], bool]], Awaitable[bool]],
         write: Callable[[Callable[[Tx], None]], Awaitable[None]],
+        *,
+        now: Callable[[], float] = time.time,
     ) -> None:
         async def leave(lane: Lane) -> None:
-            await write(partial(leave_thread, ids=new_id, lane=lane, at=time.time()))
+            await write(partial(leave_thread, ids=new_id, lane=lane, at=now()))
 
-        super().__init__(home, is_busy=lambda id: read(partial(is_busy, conversation=id)), leave=leave)
+        super().__init__(
+            home, now=now, is_busy=lambda id: read(partial(is_busy, conversation=id)), leave=leave
+        )
 
     async def create_here(self, wish: NewLane) -> Lane:
         return await self.create(wish, partial(chat_command, engine=wish.engine, mode=wish.approval_mode))

@@ -47,7 +47,7 @@ class LanesAnswer(Struct, frozen=True):
     lanes: Sequence[Lane] = ()
     made: Lane | None = None
     place: Address | None = None
-    closed: Lane | None = None
+    closed: Sequence[Lane] | None = None
 
 
 class Prepared(Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""`/lanes`: worktrees in which an agent works beside this conversation. List them, create one, close one.
+"""`/lanes`: worktrees in which an agent works beside this conversation. List them, create one, close some.
 
 Where the channel has threads, a new lane is a thread that is bound to its worktree, and its first message is a row there. Else
 it is a chat in tmux on the machine of the gateway. The worktree is made before the transaction, because that takes a while.
@@ -29,7 +29,7 @@ from pilothouse.runtime.conversations.places import ensure_place, place_id
 from pilothouse.runtime.outbox import say
 from pilothouse.runtime.ports import Ports
 
-USAGE = "/lanes lists the lanes, /lanes create TASK starts one, /lanes close ID ends one; with the word force also if it runs or has changes that are not committed."
+USAGE = "/lanes lists the lanes, /lanes status ID shows one, /lanes create TASK starts one, /lanes close ID ends one; with the word force also if it runs or has changes that are not committed. /lanes gc closes those that ended more than a day ago and have no such changes."
 NONE = "No lanes. /lanes create TASK starts one: an agent that works on a branch of its own, beside this conversation."
 NO_FOLDER = "No folder is chosen for this conversation. /bind FOLDER chooses one."
 OPENED = (
@@ -39,12 +39,15 @@ IN_THREAD = "Lane {id} works in a thread of its own: {task}\nbranch: {branch}\nw
 IN_TMUX = "Lane {id} works on {machine}: {task}\nbranch: {branch}\nlook at it: {attach}\nworktree: {enter}\n/lanes close {id} ends it."
 CLOSED = "Lane {id} is closed. Its commits are on the branch {branch}."
 LEFT = f"{CLOSED} This thread works in the folder of its parent again."
+NOTHING = "No lane ended more than a day ago without changes that are not committed."
+IDLE_S = 24 * 3600.0
 TASK_CHARS = 60
 
 
 def deed_of(args: str) -> str:
     """Return the right that the command needs."""
-    return "command.lanes.change" if args.strip() else "command.lanes"
+    word = args.strip().partition(" ")[0].lower()
+    return "command.lanes" if word in ("", "status") else "command.lanes.change"
 
 
 async def ask_lanes(ports: Ports, address: Address, args: str) -> LanesAnswer | str:
@@ -53,12 +56,16 @@ async def ask_lanes(ports: Ports, address: Address, args: str) -> LanesAnswer | 
         match word.lower(), rest.split():
             case "", _:
                 return LanesAnswer(await ports.lanes.all())
+            case "status", [id]:
+                return LanesAnswer([await ports.lanes.status(id)])
+            case "gc", []:
+                return LanesAnswer(closed=await ports.lanes.collect(IDLE_S))
             case "create" | "new", [_, *_]:
                 return await _create(ports, address, rest.strip())
             case "close", [id]:
-                return LanesAnswer(closed=await ports.lanes.close(id))
+                return LanesAnswer(closed=[await ports.lanes.close(id)])
             case "close", [id, force] if force.lower().strip("-") == "force":
-                return LanesAnswer(closed=await ports.lanes.close(id, force=True))
+                return LanesAnswer(closed=[await ports.lanes.close(id, force=True)])
             case _:
                 return USAGE
     except LaneError as error:
@@ -88,7 +95,8 @@ def show_lanes(call: CommandCall) -> Reply:
     if isinstance(found, str):
         return NotDone(found)
     if found.closed is not None:
-        return Reply(CLOSED.format(id=found.closed.id, branch=found.closed.branch))
+        told = [CLOSED.format(id=lane.id, branch=lane.branch) for lane in found.closed]
+        return Reply("\n".join(told) or NOTHING)
     if found.made is not None:
         return _made(call, found.made, found.place)
     if not found.lanes:
@@ -103,7 +111,8 @@ def show_lanes(call: CommandCall) -> Reply:
 
 def _line(lane: Lane) -> str:
     where = lane.attach_command or "in a thread"
-    return f"{lane.id} {lane.state}: {first_line(lane.task, TASK_CHARS)} ({lane.branch}; {where})"
+    line = f"{lane.id} {lane.state}: {first_line(lane.task, TASK_CHARS)} ({lane.branch}; {where})"
+    return f"{line}\n{lane.error}" if lane.error else line
 
 
 def _made(call: CommandCall, lane: Lane, thread: Address | None) -> Reply:
