@@ -16,8 +16,8 @@ import anyio.abc
 import msgspec
 from msgspec import Struct
 
+from pilothouse.channels.request_errors import INVALID_PARAMS, RequestError
 from pilothouse.channels.session_feed import RETRY_S, SessionFeed, query_desk
-from pilothouse.channels.stdio_server import INVALID_PARAMS, RequestError
 from pilothouse.core.ask import Ask, Decision
 from pilothouse.core.channel import ChannelHost, Desk, Receipt
 from pilothouse.core.engine import Blobs

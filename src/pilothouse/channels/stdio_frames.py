@@ -7,6 +7,7 @@ costs no memory. The id of a request is sent back byte for byte.
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Iterable
 from typing import Any
 
@@ -14,14 +15,13 @@ import anyio
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
+from pilothouse.channels.request_errors import INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR
 from pilothouse.processes.lines import Line, LineSplitter
 from pilothouse.processes.pipes import PipeReader, PipeWriter
 
 MAX_FRAME_BYTES = 64 * 1024 * 1024
 BATCH_BYTES = 64 * 1024
 
-PARSE_ERROR = -32700
-INVALID_REQUEST = -32600
 NO_ID = Raw(b"null")
 
 
@@ -83,11 +83,24 @@ def parse_frame(line: Line, bound: int = MAX_FRAME_BYTES) -> Frame | None:
     except msgspec.ValidationError:
         return BadFrame(INVALID_REQUEST, "A frame is one JSON object; batches are not supported.")
     except (msgspec.DecodeError, RecursionError) as error:
-        return BadFrame(PARSE_ERROR, f"The frame is not JSON: {error}")
+        return _find_id(line.data) or BadFrame(PARSE_ERROR, f"The frame is not JSON: {error}")
     try:
         return _read(found)
     except msgspec.DecodeError as error:  # such as a number that is too large
         return BadFrame(INVALID_REQUEST, f"A field of the frame cannot be read: {error}")
+
+
+def _find_id(data: bytes) -> BadFrame | None:
+    """Answer a request that only the standard library can read, such as one with half of a surrogate pair."""
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+    id = found.get("id") if isinstance(found, dict) and "method" in found else None
+    if not isinstance(id, str | int) or isinstance(id, bool):
+        return None
+    text = "The parameters are wrong: a value cannot be read, such as a text with half of a surrogate pair."
+    return BadFrame(INVALID_PARAMS, text, Raw(json.dumps(id).encode()))
 
 
 def _read(found: _Envelope) -> Frame:

@@ -16,6 +16,7 @@ import anyio.abc
 import msgspec
 from msgspec import Raw, Struct
 
+from pilothouse.channels.request_errors import INVALID_PARAMS, RequestError
 from pilothouse.channels.stdio_frames import (
     BadFrame,
     Frame,
@@ -27,8 +28,6 @@ from pilothouse.channels.stdio_frames import (
 )
 from pilothouse.core.errors import PilothouseError, find_fenced
 
-INVALID_PARAMS = -32602
-METHOD_NOT_FOUND = -32601
 MOST_AT_ONCE = 64
 CLOSE_S = 2.0
 MOST_FAULT_CHARS = 500
@@ -39,16 +38,6 @@ R = TypeVar("R")
 Respond = Callable[[Any], Awaitable[None]]
 Serve = Callable[[Request, Respond], Awaitable[None]]
 Log = Callable[..., None]
-
-
-class RequestError(Exception):
-    """The error that answers a request of the client."""
-
-    def __init__(self, code: int, text: str, data: Any = None) -> None:
-        super().__init__(text)
-        self.code = code
-        self.text = text
-        self.data = data
 
 
 class ReplyFailed(Exception):

@@ -17,7 +17,7 @@ from tests.mcp_client.rig import PROGRAM
 from pilothouse.bootstrap.client_servers import find_client_servers, open_client_servers
 from pilothouse.channels.acp.mcp_servers import read_servers
 from pilothouse.channels.acp.wire import McpEntry, NamedValue
-from pilothouse.channels.stdio_server import RequestError
+from pilothouse.channels.request_errors import RequestError
 from pilothouse.core.ids import ConversationId
 from pilothouse.core.mcp import McpServer
 

@@ -84,6 +84,12 @@ def test_frames_of_every_shape_are_answered_and_the_next_one_works(client: Clien
     assert code(request('"id":1e999,"result":{}')) == -32600
     assert code(answer_to(b'{"id":1,"method":"session.list"}')) == -32600
     assert code(answer_to(b'{"jsonrpc":"2.0","id":1,"method":"\xff"}')) == -32700
+    for text in ("a\\ud800b", "\\udc00"):
+        told = request(
+            f'"id":"half","method":"run.start","params":{{"input":{{"type":"text","text":"{text}"}}}}'
+        )
+        assert (told["id"], code(told)) == ("half", -32602)
+    assert code(request('"id":"ui_1","result":{"value":"\\ud800"}')) == -32700
     deep = "[" * 100_000
     assert code(request(f'"id":1,{listing},"params":{{"limit":{deep}{deep.replace("[", "]")}}}')) <= -32600
     head, tail = b'{"jsonrpc":"2.0","id":"big","method":"session.list","params":{"pad":"', b'"}}'

@@ -28,9 +28,9 @@ from pilothouse.channels.acp.wire import (
     UpdateParams,
 )
 from pilothouse.channels.client_runs import IMAGE_TYPES, ClientRuns, End, ShownAsks, Waiting
+from pilothouse.channels.request_errors import RequestError
 from pilothouse.channels.session_feed import Run, SessionFeed
 from pilothouse.channels.stdio_frames import FrameWriter
-from pilothouse.channels.stdio_server import RequestError
 from pilothouse.core.ask import Ask, AskRow, Decision
 from pilothouse.core.channel import ChannelHost, Desk, LoggedEvent
 from pilothouse.core.conversation import Conversation

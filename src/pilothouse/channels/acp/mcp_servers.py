@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from msgspec import ValidationError, convert
 
 from pilothouse.channels.acp.wire import McpEntry
-from pilothouse.channels.stdio_server import INVALID_PARAMS, RequestError
+from pilothouse.channels.request_errors import INVALID_PARAMS, RequestError
 from pilothouse.core.mcp import ID_CHARS, McpServer, id_problem
 
 MOST_SERVERS = 50

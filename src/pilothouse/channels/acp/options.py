@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pilothouse.channels.acp.connection import Connection, OpenSession
 from pilothouse.channels.acp.updates import Command, CommandsUpdate, ModeUpdate, OptionsUpdate
 from pilothouse.channels.acp.wire import ConfigOption, Mode, Modes, OptionValue
-from pilothouse.channels.stdio_server import INVALID_PARAMS, RequestError
+from pilothouse.channels.request_errors import INVALID_PARAMS, RequestError
 from pilothouse.core.policy import MODES
 
 MODE, ENGINE, MODEL = "mode", "engine", "model"

@@ -14,7 +14,7 @@ from pilothouse.channels.acp.wire import (
     TextBlock,
 )
 from pilothouse.channels.client_runs import Said, keep_image
-from pilothouse.channels.stdio_server import INVALID_PARAMS, RequestError
+from pilothouse.channels.request_errors import INVALID_PARAMS, RequestError
 from pilothouse.core.engine import Blobs
 from pilothouse.core.message import Attachment
 

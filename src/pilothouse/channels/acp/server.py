@@ -51,22 +51,10 @@ from pilothouse.channels.acp.wire import (
     TextBlock,
 )
 from pilothouse.channels.client_runs import LOCAL
+from pilothouse.channels.request_errors import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, RequestError
 from pilothouse.channels.session_feed import Run
-from pilothouse.channels.stdio_frames import (
-    INVALID_REQUEST,
-    FrameReader,
-    FrameWriter,
-    Notification,
-    Request,
-)
-from pilothouse.channels.stdio_server import (
-    INVALID_PARAMS,
-    METHOD_NOT_FOUND,
-    RequestError,
-    Respond,
-    StdioServer,
-    read_params,
-)
+from pilothouse.channels.stdio_frames import FrameReader, FrameWriter, Notification, Request
+from pilothouse.channels.stdio_server import Respond, StdioServer, read_params
 from pilothouse.core.channel import ChannelHost, Desk, LoggedEvent
 from pilothouse.core.errors import PilothouseError, TryLater
 from pilothouse.core.event import MediaProduced

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from pilothouse.channels.request_errors import RequestError
 from pilothouse.channels.rpc.connection import Connection
 from pilothouse.channels.rpc.model_requests import engine_of
 from pilothouse.channels.rpc.notifications import UiConfirmParams, UiConfirmResult
 from pilothouse.channels.rpc.params import AuthLogoutParams, AuthLogoutResult
 from pilothouse.channels.rpc.protocol import BUSY, INTERNAL, unsupported
-from pilothouse.channels.stdio_server import ReplyFailed, RequestError, Respond
+from pilothouse.channels.stdio_server import ReplyFailed, Respond
 
 NOTHING = "No key and no login was kept."
 

@@ -5,6 +5,7 @@ The server never reads a clipboard by itself: a client that has none, or whose p
 
 from __future__ import annotations
 
+from pilothouse.channels.request_errors import INVALID_PARAMS, RequestError
 from pilothouse.channels.rpc.connection import Connection
 from pilothouse.channels.rpc.notifications import (
     ClipboardImage,
@@ -14,7 +15,7 @@ from pilothouse.channels.rpc.notifications import (
 )
 from pilothouse.channels.rpc.params import ClipboardPart, ImagePart, ImageUrl, TextPart
 from pilothouse.channels.rpc.protocol import INTERNAL, USER_CANCELLED
-from pilothouse.channels.stdio_server import INVALID_PARAMS, ReplyFailed, RequestError
+from pilothouse.channels.stdio_server import ReplyFailed
 
 MAX_BYTES = 10 * 1024 * 1024
 PROMPT = "Attach what the clipboard holds to your message?"

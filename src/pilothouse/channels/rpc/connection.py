@@ -16,6 +16,7 @@ import anyio.abc
 from msgspec import Struct
 
 from pilothouse.channels.client_runs import ClientRuns, End, ShownAsks, Waiting
+from pilothouse.channels.request_errors import RequestError
 from pilothouse.channels.rpc.diagnostics import Diagnostics, ReadCalls
 from pilothouse.channels.rpc.dialogs import decide, open_dialogs
 from pilothouse.channels.rpc.events import AgentEvent, Final, HiddenUserMessage
@@ -30,7 +31,7 @@ from pilothouse.channels.rpc.protocol import SESSION_NOT_FOUND
 from pilothouse.channels.rpc.translate import RunStatus, RunTranslator, context_left, update_of
 from pilothouse.channels.session_feed import Run, SessionFeed
 from pilothouse.channels.stdio_frames import FrameWriter
-from pilothouse.channels.stdio_server import CLOSE_S, RequestError
+from pilothouse.channels.stdio_server import CLOSE_S
 from pilothouse.core.ask import Ask, AskRow, Decision
 from pilothouse.core.channel import ChannelHost, Desk, LoggedEvent
 from pilothouse.core.event import AskChanged, Asked, EngineEvent, ToolFinished, TurnEnded, UsageChanged

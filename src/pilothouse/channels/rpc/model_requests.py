@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from pilothouse.channels.request_errors import INVALID_PARAMS, RequestError
 from pilothouse.channels.rpc.connection import Connection
 from pilothouse.channels.rpc.params import (
     ModelDetails,
@@ -13,7 +14,7 @@ from pilothouse.channels.rpc.params import (
     ModelSetResult,
 )
 from pilothouse.channels.rpc.protocol import INTERNAL
-from pilothouse.channels.stdio_server import INVALID_PARAMS, RequestError, Respond
+from pilothouse.channels.stdio_server import Respond
 from pilothouse.core.engine import Model
 from pilothouse.core.errors import PilothouseError
 from pilothouse.core.message import Address, conversation_id

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from pilothouse.channels.request_errors import INVALID_PARAMS, METHOD_NOT_FOUND, RequestError
 from pilothouse.channels.rpc.notifications import (
     AgentEventParams,
     RunContextParams,
@@ -55,7 +56,6 @@ from pilothouse.channels.rpc.params import (
     ToolCallResult,
     UiContext,
 )
-from pilothouse.channels.stdio_server import INVALID_PARAMS, METHOD_NOT_FOUND, RequestError
 
 PROTOCOL_VERSION = "0"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from pilothouse.channels.client_runs import LOCAL, Said, keep_image
+from pilothouse.channels.request_errors import INVALID_PARAMS, RequestError
 from pilothouse.channels.rpc.clipboard import read_clipboard
 from pilothouse.channels.rpc.connection import Connection, Feed
 from pilothouse.channels.rpc.model_requests import engine_of
@@ -28,7 +29,7 @@ from pilothouse.channels.rpc.protocol import (
     SESSION_LOAD_FAILED,
     unsupported,
 )
-from pilothouse.channels.stdio_server import INVALID_PARAMS, ReplyFailed, RequestError, Respond
+from pilothouse.channels.stdio_server import ReplyFailed, Respond
 from pilothouse.core.errors import PilothouseError
 from pilothouse.core.message import Attachment
 from pilothouse.core.policy import MODES

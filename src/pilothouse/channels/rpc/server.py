@@ -13,6 +13,7 @@ import anyio
 import msgspec
 from msgspec import Raw
 
+from pilothouse.channels.request_errors import INVALID_REQUEST, METHOD_NOT_FOUND, RequestError
 from pilothouse.channels.rpc import (
     auth_requests,
     model_requests,
@@ -42,21 +43,8 @@ from pilothouse.channels.rpc.protocol import (
     REQUESTS,
     VERSION_MISMATCH,
 )
-from pilothouse.channels.stdio_frames import (
-    INVALID_REQUEST,
-    MAX_FRAME_BYTES,
-    FrameReader,
-    FrameWriter,
-    Notification,
-    Request,
-)
-from pilothouse.channels.stdio_server import (
-    METHOD_NOT_FOUND,
-    RequestError,
-    Respond,
-    StdioServer,
-    read_params,
-)
+from pilothouse.channels.stdio_frames import MAX_FRAME_BYTES, FrameReader, FrameWriter, Notification, Request
+from pilothouse.channels.stdio_server import Respond, StdioServer, read_params
 from pilothouse.core.channel import ChannelHost, Desk
 from pilothouse.core.errors import PilothouseError, TryLater
 from pilothouse.core.ids import AskId, ConversationId

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from datetime import UTC, datetime
 
+from pilothouse.channels.request_errors import INVALID_PARAMS, RequestError
 from pilothouse.channels.rpc.connection import Connection, Feed
 from pilothouse.channels.rpc.events import AgentEvent, HiddenUserMessage
 from pilothouse.channels.rpc.notifications import AgentEventParams
@@ -19,7 +20,7 @@ from pilothouse.channels.rpc.params import (
 from pilothouse.channels.rpc.protocol import SESSION_LIST_FAILED
 from pilothouse.channels.rpc.translate import RunTranslator
 from pilothouse.channels.session_feed import Run
-from pilothouse.channels.stdio_server import INVALID_PARAMS, RequestError, Respond
+from pilothouse.channels.stdio_server import Respond
 from pilothouse.core.channel import LoggedEvent
 from pilothouse.core.errors import PilothouseError
 

@@ -14,11 +14,12 @@ import msgspec
 from msgspec import Struct
 
 from pilothouse.channels.client_runs import Said
+from pilothouse.channels.request_errors import INVALID_PARAMS, RequestError
 from pilothouse.channels.rpc.connection import Connection, Feed, ToolWait
 from pilothouse.channels.rpc.params import ToolCallParams, ToolCallResult
 from pilothouse.channels.rpc.protocol import BUSY, INTERNAL, USER_CANCELLED, unsupported
 from pilothouse.channels.rpc.run_requests import check_idle, open_session
-from pilothouse.channels.stdio_server import INVALID_PARAMS, RequestError, Respond
+from pilothouse.channels.stdio_server import Respond
 from pilothouse.core.errors import PilothouseError
 from pilothouse.core.ids import BlobHash
 

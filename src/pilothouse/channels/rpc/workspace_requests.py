@@ -12,6 +12,7 @@ from pathlib import Path
 
 import anyio.to_thread
 
+from pilothouse.channels.request_errors import INVALID_PARAMS, RequestError
 from pilothouse.channels.rpc.connection import Connection
 from pilothouse.channels.rpc.model_requests import engine_of
 from pilothouse.channels.rpc.params import (
@@ -29,7 +30,7 @@ from pilothouse.channels.rpc.params import (
 )
 from pilothouse.channels.rpc.protocol import INTERNAL
 from pilothouse.channels.rpc.skills import find_skills
-from pilothouse.channels.stdio_server import INVALID_PARAMS, RequestError, Respond
+from pilothouse.channels.stdio_server import Respond
 
 MAX_SHELL_S = 300.0
 PREVIEW_CHARS = 400
