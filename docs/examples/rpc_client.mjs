@@ -1,4 +1,4 @@
-// Usage: node rpc_client.mjs WORKSPACE TEXT. Sends one prompt, shows steps, allows what is asked, prints the answer.
+// Usage: node rpc_client.mjs WORKSPACE TEXT. Sends one prompt, shows steps, asks for approvals, prints the answer.
 import { spawn } from "node:child_process";
 import { createInterface } from "node:readline";
 
@@ -9,6 +9,14 @@ const server = spawn(command[0], [...command.slice(1), "rpc", "--workspace", wor
 });
 const send = (frame) => server.stdin.write(JSON.stringify({ jsonrpc: "2.0", ...frame }) + "\n");
 
+function ask(question) {
+  const person = createInterface({ input: process.stdin, output: process.stdout });
+  return new Promise((resolve) => {
+    person.once("close", () => resolve("")); // the input ended
+    person.question(question, resolve);
+  }).finally(() => person.close());
+}
+
 const able = { supports_confirm: true };
 send({ id: 1, method: "initialize", params: { protocol_version: "0", ui_capabilities: able } });
 send({ id: 2, method: "run.start", params: { input: { type: "text", text } } });
@@ -18,8 +26,8 @@ for await (const line of createInterface({ input: server.stdout })) {
   if (method === "agent.event" && params.event.type === "step_start") console.log("·", params.event.title);
   if (method === "agent.event" && params.event.type === "final") console.log(params.event.content);
   if (method === "ui.confirm.request") {
-    console.log(params.title);
-    send({ id, result: { ok: true } });
+    const said = await ask(`${params.title}\n${params.message}\nAllow? [y/N] `);
+    send({ id, result: { ok: said.toLowerCase() === "y" } });
   }
   if (method === "run.status" && ["completed", "error", "cancelled"].includes(params.status)) {
     process.exitCode = params.status === "completed" ? 0 : 1;
