@@ -34,6 +34,8 @@ LOCAL: frozenset[ChannelId] = frozenset(map(ChannelId, ("acp", "rpc", "terminal"
 """Channels whose people sit at this machine. A run in another one would answer a message that is not there."""
 NO_DIALOG = "This client cannot show the question."
 BAD_ANSWERS = "This client answered the question wrongly several times."
+DISCONNECT_S = 5.0
+"""The longest time in which the runs of a client that left begin or are stopped."""
 MOST_ATTEMPTS = 4
 """Times that an ask is shown whose answers are refused, and the denial after them."""
 
@@ -133,6 +135,11 @@ class ClientRuns(Generic[T]):
             if facts is not None and facts.run_id == run_id:
                 now = self._host.clock.now()
                 await self._desk.command(feed.address, self._author, "/stop", self._new_id(), sent_at=now)
+
+    async def begin_all(self) -> None:
+        """Wait until each run of this client has begun or ended: its last line may have started one."""
+        while self.own & self.waiting.keys():
+            await self._host.clock.sleep(POLL_S)
 
     async def watch(self) -> None:
         """End the runs whose message never became a turn."""

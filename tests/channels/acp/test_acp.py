@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -179,6 +181,17 @@ def test_a_session_is_listed_loaded_resumed_and_closed_by_another_client(
         assert other.say(session, "more") == {"stopReason": "end_turn"}
     client.close()
     assert client.program.wait(60) == 0
+
+
+def test_a_prompt_that_is_the_last_line_of_the_input_is_stored_and_ends(tmp_path: Path) -> None:
+    write_home(tmp_path, SCRIPT)
+    with Client(tmp_path) as client:
+        client.initialize()
+        client.prompt(client.new(), "hello")
+        client.close()
+        assert client.program.wait(60) == 0
+    with closing(sqlite3.connect(tmp_path / "pilothouse.db")) as store:
+        assert store.execute("SELECT status FROM turns").fetchall() == [("done",)]
 
 
 def test_images_reach_the_engine_and_other_kinds_are_refused(client: Client) -> None:

@@ -50,7 +50,7 @@ from pilothouse.channels.acp.wire import (
     SetOptionParams,
     TextBlock,
 )
-from pilothouse.channels.client_runs import LOCAL
+from pilothouse.channels.client_runs import DISCONNECT_S, LOCAL
 from pilothouse.channels.request_errors import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, RequestError
 from pilothouse.channels.session_feed import Run
 from pilothouse.channels.stdio_frames import FrameReader, FrameWriter, Notification, Request
@@ -299,6 +299,9 @@ class AcpServer:
                     busy=INTERNAL,
                 )
                 await server.run(self._reader, tasks)
+                await server.finish()
+                with anyio.move_on_after(DISCONNECT_S):
+                    await client.runs.begin_all()
                 tasks.cancel_scope.cancel()
         except* BrokenPipeError:
             self._host.log("acp.client_gone")

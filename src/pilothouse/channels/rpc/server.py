@@ -13,6 +13,7 @@ import anyio
 import msgspec
 from msgspec import Raw
 
+from pilothouse.channels.client_runs import DISCONNECT_S
 from pilothouse.channels.request_errors import INVALID_REQUEST, METHOD_NOT_FOUND, RequestError
 from pilothouse.channels.rpc import (
     auth_requests,
@@ -51,8 +52,6 @@ from pilothouse.core.ids import AskId, ConversationId
 from pilothouse.core.message import Address, Part, conversation_id
 
 MOST_NOTICES = 64
-DISCONNECT_S = 5.0
-BEGUN_POLL_S = 0.05
 
 Handler = Callable[[Connection, Any, Respond], Awaitable[None]]
 
@@ -149,8 +148,7 @@ class RpcServer:
         """The client is gone: its own runs begin and go on, or are stopped. Those that it only follows always go on."""
         with anyio.move_on_after(DISCONNECT_S):
             if self._setup.on_disconnect == "finish":
-                while client.runs.own & client.runs.waiting.keys():
-                    await self._host.clock.sleep(BEGUN_POLL_S)
+                await client.runs.begin_all()
             else:
                 own = {id: feed for id, feed in client.runs.active.items() if id in client.runs.own}
                 for run_id, feed in own.items():
