@@ -36,8 +36,9 @@ def run_acp(*, engine: str | None = None, model: str | None = None, approval_mod
 
 
 async def _make_channel(chosen: ChatOptions, stack: ExitStack, app: App, pipes: Pipes) -> Channel:
-    from pilothouse.channels.acp.channel import AcpChannel
     from pilothouse.channels.acp.connection import ACP, AcpSetup
+    from pilothouse.channels.acp.server import AcpServer
+    from pilothouse.channels.stdio_channel import StdioChannel
 
     async def bind_session(address: Address, folder: Path) -> None:
         await bind(app, address, folder, chosen, private=True)
@@ -53,7 +54,8 @@ async def _make_channel(chosen: ChatOptions, stack: ExitStack, app: App, pipes: 
 
     pick = partial(_pick, app, chosen.mode)
     setup = AcpSetup(this_person(), __version__, bind_session, pick, keep_servers, id_maker(token))
-    return AcpChannel(setup, channel_host(app, ACP), stdin=pipes.stdin, stdout=pipes.stdout, token=token)
+    serve = partial(AcpServer, setup, channel_host(app, ACP))
+    return StdioChannel(ACP, serve, stdin=pipes.stdin, stdout=pipes.stdout, token=token)
 
 
 async def _pick(app: App, fixed: ApprovalMode | None, folder: Path, word: str) -> str:

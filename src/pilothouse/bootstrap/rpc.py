@@ -73,8 +73,9 @@ def run_rpc(options: ClientOptions) -> int:
 
 
 async def _make_channel(options: ClientOptions, app: App, pipes: Pipes) -> Channel:
-    from pilothouse.channels.rpc.channel import RpcChannel
     from pilothouse.channels.rpc.connection import RPC, Defaults, RpcSetup, ShellEnd
+    from pilothouse.channels.rpc.server import RpcServer
+    from pilothouse.channels.stdio_channel import StdioChannel
 
     async def bind_here(address: Address) -> Bound:
         """Bind a new session, with the flags, or the folder's own conversation, whose choices are stored, without them."""
@@ -109,7 +110,8 @@ async def _make_channel(options: ClientOptions, app: App, pipes: Pipes) -> Chann
         on_disconnect=options.on_disconnect,
         home=Path.home(),
     )
-    return RpcChannel(setup, channel_host(app, RPC), stdin=pipes.stdin, stdout=pipes.stdout, token=token)
+    serve = partial(RpcServer, setup, channel_host(app, RPC))
+    return StdioChannel(RPC, serve, stdin=pipes.stdin, stdout=pipes.stdout, token=token)
 
 
 async def choose_engine(app: App, flag: str | None, bound: Bound) -> EngineId:

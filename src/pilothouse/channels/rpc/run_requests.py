@@ -1,4 +1,7 @@
-"""`run.start` and `run.cancel`: a run is a message of its own, stored before it is answered."""
+"""`run.start` and `run.cancel`: a run is a message of its own, stored before it is answered.
+
+The server never reads a clipboard by itself: a client that has none, or whose person says no, ends a request that asks for it.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,21 @@ import msgspec
 
 from pilothouse.channels.client_runs import LOCAL, Said, keep_image
 from pilothouse.channels.request_errors import INVALID_PARAMS, RequestError
-from pilothouse.channels.rpc.clipboard import read_clipboard
 from pilothouse.channels.rpc.connection import Connection, Feed
 from pilothouse.channels.rpc.model_requests import engine_of
-from pilothouse.channels.rpc.notifications import PickItem, UiPickParams, UiPickResult
+from pilothouse.channels.rpc.notifications import (
+    ClipboardImage,
+    ClipboardText,
+    PickItem,
+    UiClipboardParams,
+    UiClipboardResult,
+    UiPickParams,
+    UiPickResult,
+)
 from pilothouse.channels.rpc.params import (
     ClipboardPart,
     ImagePart,
+    ImageUrl,
     Ok,
     PartsInput,
     RunCancelParams,
@@ -27,6 +38,7 @@ from pilothouse.channels.rpc.protocol import (
     INTERNAL,
     RUN_NOT_FOUND,
     SESSION_LOAD_FAILED,
+    USER_CANCELLED,
     unsupported,
 )
 from pilothouse.channels.stdio_server import ReplyFailed, Respond
@@ -34,6 +46,8 @@ from pilothouse.core.errors import PilothouseError
 from pilothouse.core.message import Attachment
 from pilothouse.core.policy import MODES
 
+MAX_CLIPBOARD_BYTES = 10 * 1024 * 1024
+CLIPBOARD_PROMPT = "Attach what the clipboard holds to your message?"
 CONTEXT_CHARS = 20_000
 MODE_TEXTS = {
     "minimal": "read in this folder",
@@ -102,8 +116,46 @@ async def _with_clipboard(client: Connection, given: PartsInput) -> list[TextPar
     """Return the parts, with what the clipboard holds in place of those that ask for it."""
     parts: list[TextPart | ImagePart] = []
     for part in given.parts:
-        parts += await read_clipboard(client, part) if isinstance(part, ClipboardPart) else [part]
+        parts += await _read_clipboard(client, part) if isinstance(part, ClipboardPart) else [part]
     return parts
+
+
+async def _read_clipboard(client: Connection, part: ClipboardPart) -> list[TextPart | ImagePart]:
+    """Ask the client for its clipboard. Raises `RequestError` if it gives nothing that was asked for."""
+    if client.able is None or not client.able.supports_clipboard_read:
+        raise RequestError(
+            INVALID_PARAMS, "A clipboard part needs a client with `supports_clipboard_read`. Send its text."
+        )
+    if not part.formats:
+        raise RequestError(
+            INVALID_PARAMS, "The parameters are wrong: `formats` of a clipboard part is empty."
+        )
+    purpose = "text_paste" if part.formats[0] == "text/plain" else "image_attachment"
+    asked = UiClipboardParams(purpose, part.formats, MAX_CLIPBOARD_BYTES, CLIPBOARD_PROMPT)
+    try:
+        told = await client.dialogs.ask("ui.clipboard.read", asked, UiClipboardResult)
+    except ReplyFailed as error:
+        raise RequestError(INTERNAL, str(error)) from error
+    if told.cancelled:
+        raise RequestError(USER_CANCELLED, "The person did not give the clipboard.")
+    if not told.ok or not told.items:
+        why = told.error or "it is empty"
+        raise RequestError(INTERNAL, f"The clipboard cannot be read: {why[:200]}.")
+    return [_clipboard_part(item, part) for item in told.items]
+
+
+def _clipboard_part(item: ClipboardText | ClipboardImage, asked: ClipboardPart) -> TextPart | ImagePart:
+    """Check one item against what was asked for."""
+    match item:
+        case ClipboardText(text=text):
+            kind, size, part = "text/plain", len(text), TextPart(text)
+        case ClipboardImage(data_url=url):
+            kind, size, part = "image/png", len(url) * 3 // 4, ImagePart(ImageUrl(url))
+    if kind not in asked.formats:
+        raise RequestError(INTERNAL, "The client gave another format of the clipboard than was asked for.")
+    if size > MAX_CLIPBOARD_BYTES:
+        raise RequestError(INTERNAL, f"The clipboard holds more than {MAX_CLIPBOARD_BYTES // 1_048_576} MB.")
+    return part
 
 
 async def _compaction(client: Connection, feed: Feed) -> Said:

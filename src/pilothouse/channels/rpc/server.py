@@ -16,7 +16,6 @@ from msgspec import Raw
 from pilothouse.channels.client_runs import DISCONNECT_S
 from pilothouse.channels.request_errors import INVALID_REQUEST, METHOD_NOT_FOUND, RequestError
 from pilothouse.channels.rpc import (
-    auth_requests,
     model_requests,
     run_requests,
     session_requests,
@@ -71,7 +70,7 @@ HANDLERS: Mapping[str, Handler] = {
     "skills.list": workspace_requests.list_skills,
     "context.inspect": workspace_requests.inspect_context,
     "mcp.list": _list_mcp,
-    "auth.logout": auth_requests.log_out,
+    "auth.logout": session_requests.log_out,
     "theme.set": workspace_requests.set_theme,
     "shell.exec": workspace_requests.run_shell,
     "tool.call": tool_requests.call_tool,

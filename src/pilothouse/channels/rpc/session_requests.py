@@ -1,4 +1,4 @@
-"""`session.list` and `session.history`."""
+"""`session.list` and `session.history`, and `auth.logout`, which removes the keys and the login that people gave an engine in a chat."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from datetime import UTC, datetime
 from pilothouse.channels.request_errors import INVALID_PARAMS, RequestError
 from pilothouse.channels.rpc.connection import Connection, Feed
 from pilothouse.channels.rpc.events import AgentEvent, HiddenUserMessage
-from pilothouse.channels.rpc.notifications import AgentEventParams
+from pilothouse.channels.rpc.model_requests import engine_of
+from pilothouse.channels.rpc.notifications import AgentEventParams, UiConfirmParams, UiConfirmResult
 from pilothouse.channels.rpc.params import (
+    AuthLogoutParams,
+    AuthLogoutResult,
     RunState,
     SessionHistoryParams,
     SessionHistoryResult,
@@ -17,13 +20,14 @@ from pilothouse.channels.rpc.params import (
     SessionListResult,
     SessionRow,
 )
-from pilothouse.channels.rpc.protocol import SESSION_LIST_FAILED
+from pilothouse.channels.rpc.protocol import BUSY, INTERNAL, SESSION_LIST_FAILED, unsupported
 from pilothouse.channels.rpc.translate import RunTranslator
 from pilothouse.channels.session_feed import Run
-from pilothouse.channels.stdio_server import Respond
+from pilothouse.channels.stdio_server import ReplyFailed, Respond
 from pilothouse.core.channel import LoggedEvent
 from pilothouse.core.errors import PilothouseError
 
+NOTHING = "No key and no login was kept."
 MAX_RUNS = 1000
 MAX_EVENTS = 100_000
 
@@ -90,3 +94,44 @@ async def _replay(
             client.runs.active[run.id] = feed
             client.runs.waiting.pop(run.id, None)
             await client.status(feed, run.id, run.state.status)
+
+
+async def log_out(client: Connection, params: AuthLogoutParams, respond: Respond) -> None:
+    """Ask the person, then remove the kept keys and logins. The reply says which key is still used."""
+    engine = await engine_of(client)
+    if engine not in client.setup.log_outs:
+        reason = f"The program of the engine {engine} keeps its login itself. Log out with that program."
+        raise unsupported("auth.logout", reason)
+    if client.runs.active:
+        raise RequestError(BUSY, "A run has not ended. Wait for it, or cancel it.")
+    if not await _is_confirmed(client, engine):
+        await respond(AuthLogoutResult(ok=False, auth_cleared=False, session_cleared=False, cancelled=True))
+        return
+    try:
+        removed, left = await client.setup.log_outs[engine]()
+    except OSError as error:
+        raise RequestError(INTERNAL, f"The file of keys cannot be written: {error.strerror}.") from error
+    message = f"Removed {' and '.join(removed)}." if removed else NOTHING
+    if left:
+        message += f" The key of the configuration or the environment is still used, for {left}."
+    await respond(
+        AuthLogoutResult(
+            ok=True, auth_cleared=bool(removed), session_cleared=params.clear_session, message=message
+        )
+    )
+
+
+async def _is_confirmed(client: Connection, engine: str) -> bool:
+    if client.able is None or not client.able.supports_confirm:
+        raise RequestError(INTERNAL, "auth.logout needs a confirm: initialize with supports_confirm.")
+    asked = UiConfirmParams(
+        f"Log out of {engine}?",
+        "This removes the API keys and the login that were given here. The next run asks for them again.",
+        confirm_label="Log out",
+        cancel_label="Cancel",
+        danger_level="danger",
+    )
+    try:
+        return (await client.dialogs.ask("ui.confirm.request", asked, UiConfirmResult)).ok
+    except ReplyFailed:
+        return False
