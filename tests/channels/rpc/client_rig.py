@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import time
 from contextlib import closing
@@ -9,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.channels.stdio_rig import Frame, StdioClient
+from tests.dists import SRC
+from tests.forked import Forked
 
 ABLE = {"supports_confirm": True, "supports_prompt": True, "supports_pick": True}
 SCRIPT = """\
@@ -59,6 +62,19 @@ def wait_for_row(home: Path, rows: str) -> None:
     with closing(sqlite3.connect(home / "pilothouse.db")) as store:
         while not store.execute(f"SELECT count(*) FROM {rows}").fetchone()[0]:
             time.sleep(0.02)
+
+
+def pilothouse(home: Path, *words: str) -> None:
+    """Run another command of this home, in the folder of its sessions."""
+    with open(os.devnull, "r+b") as nothing:
+        streams = (nothing.fileno(),) * 3
+        environ = {
+            "PYTHONPATH": str(SRC),
+            "HOME": str(home),
+            "PILOTHOUSE_HOME": str(home),
+            "PATH": os.defpath,
+        }
+        assert Forked("pilothouse", *words, env=environ, cwd=home / "work", streams=streams).wait() == 0
 
 
 class Client(StdioClient):

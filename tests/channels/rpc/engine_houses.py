@@ -1,7 +1,7 @@
 """Homes of `pilothouse rpc` with different engines behind it, which do the same at the same words:
 
 "approve" says something, asks to run a command, and ends with "Done."; "wait" runs a long command; "colour" asks a
-question with options, where the engine has such; anything else is answered at once. The models refuse a request that holds
+question with options and "name" one without, where the engine has such; anything else is answered at once. The models refuse a request that holds
 a call without its result.
 """
 
@@ -31,6 +31,9 @@ steps = [
 [[turn]]
 match = "colour"
 steps = [ { say = "Let me look." }, { ask = "Which colour?", kind = "question", options = ["Red", "Blue"] }, { say = "Done." } ]
+[[turn]]
+match = "name"
+steps = [ { say = "Let me look." }, { ask = "Which name?", kind = "question", free_text = true }, { say = "Done." } ]
 [[turn]]
 match = "wait"
 steps = [ { tool = "command", title = "sleep", for_s = 600 } ]
@@ -79,6 +82,10 @@ QUESTION = {
 
 
 ASK = "mcp__pilothouse__ask_user_question"
+QUESTIONS: dict[str, dict[str, Any]] = {
+    "colour": {"question": "Which colour?", "options": ["Red", "Blue"]},
+    "name": {"question": "Which name?"},
+}
 
 
 def _command(prompt: str) -> str:
@@ -90,8 +97,8 @@ def _command(prompt: str) -> str:
 def _native(request: native_model.Request) -> native_model.Reply:
     if dangling(request.messages):
         return native_model.Reply("a call has no result", status=400)
-    if request.prompt.startswith("colour") and not request.results:
-        asked = {"question": "Which colour?", "options": ["Red", "Blue"]}
+    asked = QUESTIONS.get(request.prompt.partition(" ")[0])
+    if asked and not request.results:
         return native_model.Reply("Let me look.", [native_model.Call(ASK, asked)])
     command = "" if request.results else _command(request.prompt)
     if not command:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from contextlib import closing
 from pathlib import Path
 from typing import cast
 
 import pytest
-from tests.channels.rpc.client_rig import Client, write_home
+from tests.channels.rpc.client_rig import Client, pilothouse, write_home
 from tests.channels.rpc.rules import rule
 from tests.channels.stdio_rig import Frame
-from tests.dists import SRC
-from tests.forked import Forked
 
 from pilothouse.channels.rpc.dialogs import Dialogs, decide
 from pilothouse.channels.rpc.notifications import UiPromptParams, UiPromptResult
@@ -24,18 +21,6 @@ from pilothouse.core.ids import AskId
 CANCEL = "ui.request.cancel"
 CONFIRM = "ui.confirm.request"
 PICK = "ui.pick.request"
-
-
-def pilothouse(home: Path, *words: str) -> None:
-    with open(os.devnull, "r+b") as nothing:
-        streams = (nothing.fileno(),) * 3
-        environ = {
-            "PYTHONPATH": str(SRC),
-            "HOME": str(home),
-            "PILOTHOUSE_HOME": str(home),
-            "PATH": os.defpath,
-        }
-        assert Forked("pilothouse", *words, env=environ, cwd=home, streams=streams).wait() == 0
 
 
 def picks(client: Client) -> list[Frame]:

@@ -18,11 +18,12 @@ CANCEL = "ui.request.cancel"
 CONFIRM = "ui.confirm.request"
 MODE = ("--approval-mode", "minimal")
 PICK = "ui.pick.request"
+PROMPT = "ui.prompt.request"
 SAMPLED = {"claude": (1,)}
 """Events after which the run is cancelled, where a turn takes seconds; elsewhere after each one."""
 DIALOGS = {
-    "script": {"approve": CONFIRM, "colour": PICK},
-    "native": {"approve": CONFIRM, "colour": PICK},
+    "script": {"approve": CONFIRM, "colour": PICK, "name": PROMPT},
+    "native": {"approve": CONFIRM, "colour": PICK, "name": PROMPT},
     "claude": {"approve": CONFIRM, "colour": PICK},
 }
 """Prompts that open a dialog. Our own engine asks its questions by a tool of Pilothouse."""

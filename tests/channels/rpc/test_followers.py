@@ -1,11 +1,12 @@
-"""A client that follows the sessions of others: it neither denies nor stops their runs, and it loses no end of its own."""
+"""A client that follows the sessions of others: it neither denies nor stops their runs, and it loses no end of its own. Those of
+the terminal are sessions like any other."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from tests.channels.rpc.client_rig import LONG_SCRIPT, Client, wait_for_row, write_home
+from tests.channels.rpc.client_rig import LONG_SCRIPT, Client, pilothouse, wait_for_row, write_home
 from tests.channels.rpc.rules import rule
 
 CONFIRM = "ui.confirm.request"
@@ -101,3 +102,22 @@ def test_a_queued_run_of_an_earlier_connection_can_be_cancelled_and_its_end_is_t
             else:
                 assert "result" in again.call("run.cancel", run_id=run["run_id"])
                 assert again.end_of(run["run_id"]) == "cancelled"
+
+
+@rule("R15")
+def test_a_session_of_the_terminal_is_listed_replayed_and_continued(tmp_path: Path) -> None:
+    write_home(tmp_path)
+    pilothouse(tmp_path, "chat", "--approval-mode", "minimal", "hello")
+    with Client(tmp_path) as client:
+        client.initialize()
+        own = client.start("mine")
+        client.end_of(own["run_id"])
+        rows = client.call("session.list")["result"]["sessions"]
+        assert [row["channel"] for row in rows] == ["rpc", "terminal"]
+        session = rows[1]["session_id"]
+        assert rows[1]["last_user_message"] == "hello"
+        client.call("session.history", session_id=session)
+        assert client.contents(rows[1]["run_id"], "final") == ["heard: hello"]
+        run = client.start("go on", session_id=session)
+        assert client.end_of(run["run_id"]) == "completed"
+        assert client.call("session.list")["result"]["sessions"][0]["channel"] == "terminal"
