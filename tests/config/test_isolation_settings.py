@@ -160,7 +160,7 @@ def test_a_workspaces_file_cannot_trade_a_jail_for_nothing(home: Home, tmp_path:
     assert isolation_in(loaded, tmp_path).when_missing == "open"
     (tmp_path / ".pilothouse.toml").write_text('isolation = "container"\n')
     here = isolation_in(loaded, tmp_path)
-    assert (here.kind, here.when_missing) == ("jail", "open"), "a program in a container would hold its keys"
+    assert (here.kind, here.when_missing) == ("jail", "open"), "only jails were proved"
     here = isolation_in(home.load('[isolation]\nkind = "none"\nwhen_missing = "open"\n'), tmp_path)
     assert (here.kind, here.when_missing) == ("container", "refuse")
 

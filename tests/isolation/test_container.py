@@ -18,11 +18,22 @@ from tests.engines.claude.rig import end_of
 from tests.engines.claude.rig import read as read_claude
 from tests.engines.script.rig import Rig as ScriptRig
 from tests.engines.script.rig import read as read_script
-from tests.isolation.canary import NOT_TESTED, REACHES, Stage, expected, jails
+from tests.isolation.canary import (
+    MODEL_KEY,
+    NETWORKS,
+    NOT_TESTED,
+    REACHES,
+    Stage,
+    expected,
+    files_with_key,
+    holding_key,
+    jails,
+    reaches,
+)
 from tests.isolation.test_jail import output, start
 
 from pilothouse.core.event import TurnEnded
-from pilothouse.core.isolation import Container, Limits
+from pilothouse.core.isolation import Container, Limits, Network
 from pilothouse.engines.claude.engine import ClaudeEngine
 from pilothouse.engines.script.config import ScriptConfig
 from pilothouse.engines.script.engine import ScriptEngine
@@ -189,16 +200,23 @@ async def test_a_turn_of_the_script_engine_runs_in_a_container(stage: Stage, tmp
 
 
 @pytest.mark.slow
-async def test_nothing_that_claude_runs_reaches_beyond_its_container(stage: Stage, tmp_path: Path) -> None:
+@pytest.mark.parametrize("network", NETWORKS)
+async def test_nothing_that_claude_runs_reaches_beyond_its_container(
+    stage: Stage, tmp_path: Path, network: Network
+) -> None:
     need_container()
-    with open_api(bash(stage.script(*REACHES)), say("done")) as api:
+    with open_api(bash(stage.script(*reaches(network))), say("done")) as api:
         rig = ClaudeRig(tmp_path, api)
-        made = containers(stage, tmp_path, network="model")
-        host = msgspec.structs.replace(rig.host(), jail=made.open, isolation=made.isolation)
+        made = containers(stage, tmp_path, network=network)
+        host = msgspec.structs.replace(
+            holding_key(rig.host(), "ANTHROPIC_API_KEY"), jail=made.open, isolation=made.isolation
+        )
         brief = rig.brief(approval_mode="full-access")
         async with ClaudeEngine(rig.config(), host) as engine, engine.open(brief) as session:
             assert end_of(await read_claude(session)).answer == "done"
         told = str([one.tool_results for one in api.main])
-    assert stage.verdicts(told) == expected("model")
+        assert {one.headers["x-api-key"] for one in api.main} == {MODEL_KEY}
+    assert stage.verdicts(told) == expected(network)
+    assert files_with_key(tmp_path) == []
     assert (rig.workspace / "written.txt").exists()
     assert rig.leftovers() == []

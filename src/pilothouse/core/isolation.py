@@ -79,7 +79,7 @@ def tightened(
 ) -> Isolation:
     """Return the tighter of what the operator set and what a workspace's own file wishes. Where the file wishes more than the
     operator set and that is not available, nothing is started: else it could trade a jail for nothing. Nor does it get a container
-    for a jail: a program in one holds its keys."""
+    for a jail: only jails were proved."""
     wished = "jail" if kind == "container" and isolation.kind != "none" else kind or "none"
     tighter = max(isolation.kind, wished, key=KINDS.index)
     return msgspec.structs.replace(

@@ -212,7 +212,7 @@ class Jails:
             note, failed = partial(self._note_refused, start), partial(self._note_failed, start)
             ask = HostAnswers(start.workspace, self.ask_people, self._open_asks)
             async with (
-                open_keys(start, isolation.network, failed, hold=isolation.kind == "jail") as told,
+                open_keys(start, isolation.network, failed) as told,
                 open_network(isolation, told, scratch / NETWORK, note, failed, ask) as wiring,
                 opened(told, isolation, scratch, wiring) as jailed,
             ):

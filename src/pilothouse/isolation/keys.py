@@ -30,13 +30,13 @@ _CARRY_KEYS = frozenset({b"authorization", b"x-api-key", b"x-goog-api-key", b"ap
 
 @asynccontextmanager
 async def open_keys(
-    start: ProcessStart, network: Network, failed: Failed, *, hold: bool = True
+    start: ProcessStart, network: Network, failed: Failed
 ) -> AsyncGenerator[ProcessStart, None]:
-    """Yield the start as the program may see it, and serve its models for as long as it lives. Without `hold`, it has its keys."""
+    """Yield the start as the program may see it, and serve its models for as long as it lives."""
     if not start.needs.keys:
         yield start
         return
-    held = [one for one in start.needs.keys if hold and start.environment.get(one.variable)]
+    held = [one for one in start.needs.keys if start.environment.get(one.variable)]
     placeholders = {one.variable: PLACEHOLDER + secrets.token_hex(16) for one in held}
     async with AsyncExitStack() as stack, open_tasks() as tasks:
         addresses: dict[str, str] = {}
