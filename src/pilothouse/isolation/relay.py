@@ -5,17 +5,19 @@
 FOLDER holds `out.sock`, where the gateway's proxy listens. Connections to PROXY_PORT go there as they are. Connections to a
 port of FORWARDED (a list with commas) go there too, behind a CONNECT to the same port of the machine's loopback. SERVED is a
 port of the program, or 0: connections to `in.sock`, which the relay makes, go to it. The program takes this process over;
-the relay is a child of it, and ends with the jail. Uses the standard library alone.
+the relay is a child of it, and ends with the jail. Uses the standard library alone. Before the program runs, it uses `_socket`:
+`socket` takes as long to import as Python takes to start, and the child does that beside the program.
 """
 
 from __future__ import annotations
 
+import _socket
 import os
-import socket
 import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Callable
     from typing import Any
 
@@ -28,16 +30,16 @@ PIECE_BYTES = 65536
 CANNOT_START = 126
 
 
-def listen(port: int) -> socket.socket:
-    made = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+def listen(port: int) -> _socket.socket:
+    made = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM, _socket.IPPROTO_TCP)
+    made.setsockopt(_socket.SOL_SOCKET, _socket.SO_REUSEADDR, 1)
     made.bind((LOOPBACK, port))
     made.listen(WAITING)
     return made
 
 
-def listen_inward(path: str) -> socket.socket:
-    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+def listen_inward(path: str) -> _socket.socket:
+    made = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     made.bind(path)
     made.listen(WAITING)
     return made
@@ -45,12 +47,13 @@ def listen_inward(path: str) -> socket.socket:
 
 def relay(
     folder: str,
-    proxy: socket.socket,
-    forwarded: dict[int, socket.socket],
+    proxy: _socket.socket,
+    forwarded: dict[int, _socket.socket],
     served: int,
-    inner: socket.socket | None,
+    inner: _socket.socket | None,
 ) -> None:
     """Serve until the jail ends."""
+    import socket
     import threading
 
     def outward(client: socket.socket, port: int) -> None:
@@ -65,7 +68,8 @@ def relay(
         upstream = socket.create_connection((LOOPBACK, served))
         join(client, upstream)
 
-    def accept(listening: socket.socket, handle: Handle, *rest: int) -> None:
+    def accept(made: _socket.socket, handle: Handle, *rest: int) -> None:
+        listening = socket.socket(fileno=made.detach())
         while True:
             client, _ = listening.accept()
             threading.Thread(target=guarded, args=(handle, client, *rest), daemon=True).start()
@@ -114,11 +118,11 @@ def copy(source: socket.socket, target: socket.socket) -> None:
     try:
         while piece := source.recv(PIECE_BYTES):
             target.sendall(piece)
-        target.shutdown(socket.SHUT_WR)
+        target.shutdown(_socket.SHUT_WR)
     except OSError:
         for end in (source, target):
             try:
-                end.shutdown(socket.SHUT_RDWR)
+                end.shutdown(_socket.SHUT_RDWR)
             except OSError:
                 continue
 
