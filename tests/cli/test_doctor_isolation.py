@@ -15,6 +15,14 @@ from pilothouse.isolation.canaries import read_proofs
 from pilothouse.isolation.support import find_support
 
 
+@pytest.fixture(autouse=True)
+def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home folder of a user without logins."""
+    made = tmp_path_factory.mktemp("user")
+    monkeypatch.setenv("HOME", str(made))
+    return made
+
+
 def loaded(folder: Path, text: str) -> Loaded:
     (folder / "config.toml").write_text(text)
     environ = {"PILOTHOUSE_HOME": str(folder)}
@@ -46,6 +54,41 @@ def test_it_names_the_proved_engines_and_what_would_be_missing_inside(
     assert missing.state == "warn"
     assert str(other) in missing.text
     assert str(tools) not in missing.text
+
+
+def test_it_names_the_logins_and_the_folders_of_servers_that_are_absent_inside(
+    tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    need_jail()
+    work, tools, code, configured = (tmp_path / name for name in ("work", "tools", "code", "configured"))
+    for folder in (work, tools, code, configured, home / ".ssh", home / ".aws", home / ".claude"):
+        folder.mkdir()
+    for file in (home / "key.sh", code / "server.py", home / ".git-credentials"):
+        file.write_text("")
+    (home / ".claude" / "settings.json").write_text('{"apiKeyHelper": "~/key.sh --now"}')
+    monkeypatch.setenv("PATH", "/usr/bin")
+    monkeypatch.delenv("CLAUDE_CONFIG_DIR", raising=False)
+    monkeypatch.delenv("CLAUDE_CODE_USE_BEDROCK", raising=False)
+    text = f"""
+        [workspaces.w]
+        path = "{work}"
+        isolation = "jail"
+        allow_read = ["~/.git-credentials"]
+        [mcp.servers.one]
+        command = "python3"
+        args = ["{code}/server.py"]
+        cwd = "{tools}"
+        """
+    said = list(check_isolation(loaded(configured, text)))[-1].text
+    for path in (home / ".ssh", home / "key.sh", code, tools):
+        assert f"{path} (" in said
+    assert ".git-credentials" not in said
+    assert ".aws" not in said
+    monkeypatch.setenv("CLAUDE_CODE_USE_BEDROCK", "1")
+    assert f"{home}/.aws (" in list(check_isolation(loaded(configured, text)))[-1].text
+    shown = f'allow_read = ["~/.git-credentials", "~", "{code}", "{tools}"]'
+    settled = text.replace('allow_read = ["~/.git-credentials"]', shown)
+    assert [one.name for one in check_isolation(loaded(configured, settled))] == ["isolation", "limits"]
 
 
 def test_a_workspace_that_cannot_be_jailed_is_named(tmp_path: Path) -> None:

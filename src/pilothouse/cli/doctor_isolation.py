@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterator, Sequence
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from pathlib import Path
 
 from pilothouse.bootstrap.agent_processes import make_jails
 from pilothouse.cli.doctor_store import Check
@@ -26,6 +30,14 @@ PROVED = "jails can be made here; proved with {engines}"
 CONTAINERS = "containers can be made here with {program}; not proved with any engine"
 LIMITS_FIX = "pilothouse service install, so that control groups hold the limits: docs/isolation.md"
 ABSENT = "commands in {folders} are absent inside"
+LOGINS = (
+    ("Claude Code on Bedrock", ".aws", "CLAUDE_CODE_USE_BEDROCK"),
+    ("Claude Code on Vertex", ".config/gcloud", "CLAUDE_CODE_USE_VERTEX"),
+    ("git push by ssh", ".ssh", ""),
+    ("git push by a credential helper", ".git-credentials", ""),
+    ("git push by gh", ".config/gh", ""),
+)
+"""Each with its place below the home folder, and the variable that switches it on."""
 
 
 def check_isolation(loaded: Loaded, trusted: Sequence[tuple[str, bool]] = ()) -> Iterator[Check]:
@@ -111,6 +123,52 @@ def _check_place(loaded: Loaded, jails: Jails, place: str) -> Iterator[Check]:
     if absent:
         text = f"{place}: {ABSENT.format(folders=', '.join(absent))}"
         yield Check("isolation", "warn", text, "add their folders to allow_read")
+    wanted = [*find_logins(os.environ), *_server_paths(loaded)]
+    hidden = [(what, path) for what, path in wanted if not _is_shown(path, shown)]
+    if hidden:
+        text = f"{place}: absent inside are {', '.join(f'{path} ({what})' for what, path in hidden)}"
+        yield Check("isolation", "warn", text, "add to allow_read what agents there may read")
+
+
+def _is_shown(path: str, shown: Sequence[str]) -> bool:
+    real = os.path.realpath(path)
+    return is_system(real) or any(is_within(real, os.path.realpath(one)) for one in shown)
+
+
+def find_logins(environ: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Return the logins of this machine that a jail hides, each with the path that it is in. Those that fail inside for another
+    reason, such as a keyring, are in docs/isolation.md."""
+    home = environ.get("HOME") or os.path.expanduser("~")
+    found = [
+        (what, os.path.join(home, name))
+        for what, name, variable in LOGINS
+        if not variable or environ.get(variable)
+    ]
+    found += [("apiKeyHelper of Claude Code", path) for path in _key_helper(environ, home)]
+    return [(what, path) for what, path in found if os.path.exists(path)]
+
+
+def _key_helper(environ: Mapping[str, str], home: str) -> list[str]:
+    """Return the paths that the command names."""
+    folder = environ.get("CLAUDE_CONFIG_DIR") or os.path.join(home, ".claude")
+    try:
+        settings = json.loads(Path(folder, "settings.json").read_bytes())
+        words = shlex.split(str(settings.get("apiKeyHelper") or ""))
+    except (OSError, ValueError, AttributeError):
+        return []
+    told = [re.sub(r"^~(?=/)", home, word) for word in words]
+    return [word for word in told if os.path.isabs(word)]
+
+
+def _server_paths(loaded: Loaded) -> Iterator[tuple[str, str]]:
+    """Yield the folders that the configured MCP servers run in, or load their code from. The file of a program is shown by itself."""
+    for name, server in loaded.config.mcp.servers.items():
+        if server.transport != "stdio":
+            continue
+        files = [word for word in server.args if os.path.isabs(word) and os.path.isfile(word)]
+        folders = [os.path.expanduser(server.cwd), *map(os.path.dirname, files)]
+        for folder in dict.fromkeys(one for one in folders if os.path.isabs(one)):
+            yield f"the MCP server {name}", folder
 
 
 def _no_log(_event: str, **_fields: object) -> None:
