@@ -1,23 +1,35 @@
-"""Runs the tests with real engines inside jails: `PILOTHOUSE_TEST_JAIL=open ./check tests tests/engines/claude`, or `model`."""
+"""Runs tests with real engines inside jails: their rigs ask here for their host."""
 
 from __future__ import annotations
 
-import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 
 import msgspec
 
 from pilothouse.core.engine import EngineHost
-from pilothouse.core.isolation import Isolation
+from pilothouse.core.isolation import Isolation, Network
 from pilothouse.isolation.jail import Jails, Places
 
-NETWORK = os.environ.get("PILOTHOUSE_TEST_JAIL", "")
+_JAILED: ContextVar[Isolation | None] = ContextVar("jailed", default=None)
+
+
+@contextmanager
+def jailed(network: Network) -> Iterator[None]:
+    """Jail the engines of all rigs that are made inside of the block."""
+    before = _JAILED.set(Isolation("jail", network=network))
+    try:
+        yield
+    finally:
+        _JAILED.reset(before)
 
 
 def maybe_jailed(host: EngineHost, home: Path) -> EngineHost:
-    """Return the host as it is, or with jails if the environment says so."""
-    if not NETWORK:
+    """Return the host as it is, or with jails inside of `jailed`."""
+    isolation = _JAILED.get()
+    if isolation is None:
         return host
-    isolation = msgspec.convert({"kind": "jail", "network": NETWORK}, Isolation)
     made = Jails(lambda workspace: isolation, Places(str(home.parent / "jails"), (), str(home)), host.log)
     return msgspec.structs.replace(host, jail=made.open, isolation=made.isolation)

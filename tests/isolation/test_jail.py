@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import anyio
 import msgspec
 import pytest
 from tests.isolation.canary import NAMES, Stage, jails, need_jail, need_limits
 
+from pilothouse.bootstrap.agent_processes import run_script
 from pilothouse.core.engine import ProcessStart
 from pilothouse.core.isolation import Isolation, Needs, server_endpoints, server_programs
 from pilothouse.isolation.canaries import Proof, describe_proof, read_proofs
 from pilothouse.isolation.jail import Jails, sweep_scratch
 from pilothouse.isolation.support import Support, try_jail
 from pilothouse.processes import Launcher, SpawnFailed
+from pilothouse.runtime.ports import ScriptEnd
 
 FREE = {"gateway", "see_home", "read_store", "read_other", "symlink_out", "git_hooks", "git_config", "forks"}
 
@@ -183,6 +188,21 @@ async def test_where_no_jail_can_be_made_nothing_starts_unless_the_operator_said
     assert opened.describe(str(stage.workspace), "claude").startswith("NOT ISOLATED: bubblewrap")
 
 
+async def test_the_script_of_a_schedule_runs_in_the_jail_of_its_folder(stage: Stage, tmp_path: Path) -> None:
+    need_jail()
+    script = f"cat {stage.store} && echo seen; echo x > made.txt; echo last"
+    environment, place = start(stage, "").environment, str(stage.workspace)
+
+    async def run(**jail: Any) -> ScriptEnd:
+        return await run_script(environment, "marker", script, place, 60.0, 1_000_000, **jail)
+
+    held = await run(jail=jails(stage, tmp_path).open)
+    assert (held.last_line, held.exit_code, held.problem) == (b"last", 0, "")
+    assert "the store" not in held.stderr
+    assert "No such file" in held.stderr
+    assert (stage.workspace / "made.txt").exists()
+
+
 def test_the_word_jailed_is_for_engines_whose_canaries_held(stage: Stage, tmp_path: Path) -> None:
     need_jail()
     made, place = jails(stage, tmp_path, network="model"), str(stage.workspace)
@@ -206,6 +226,36 @@ def test_the_word_jailed_is_for_engines_whose_canaries_held(stage: Stage, tmp_pa
     assert behind.fits("1.2.99 (Some Agent)")
     assert not any(map(behind.fits, ("1.3.3", "11.2.3", "1", "")))
     assert not Proof("", {}).fits("")
+
+
+async def test_a_workspace_on_another_mount_is_writable_and_the_rest_of_the_mount_is_absent(
+    stage: Stage, tmp_path: Path
+) -> None:
+    need_jail()
+    mounted = Path("/dev/shm")
+    if not mounted.is_mount():
+        pytest.skip(f"NOT TESTED: {mounted} is no mount here")
+    with TemporaryDirectory(dir=mounted) as made:
+        (work := Path(made, "work")).mkdir()
+        Path(made, "secret.txt").write_text("beside the workspace")
+        script = f"echo x > made.txt; cat {made}/secret.txt; echo done"
+        begun = start(stage, script, cwd=str(work), workspace=str(work))
+        told = await output(Launcher(jails(stage, tmp_path).open), begun)
+        assert "done" in told
+        assert "beside the workspace" not in told
+        assert (work / "made.txt").exists()
+
+
+async def test_a_jail_in_a_jail_works_or_says_why_not(stage: Stage, tmp_path: Path) -> None:
+    need_jail()
+    code = "from pilothouse.isolation.support import find_support; print('problem:', find_support().problem)"
+    begun = start(stage, "", argv=[sys.executable, "-c", code])
+    environment = {**begun.environment, "PYTHONPATH": str(Path(__file__).parents[2] / "src")}
+    begun = msgspec.structs.replace(begun, environment=environment)
+    told = await output(Launcher(jails(stage, tmp_path).open), begun)
+    refused = "problem: The kernel lets bubblewrap make no namespace: "
+    works = told.strip() == "problem:"
+    assert told.startswith(refused) or (works and os.geteuid() != 0), told
 
 
 def test_the_docs_name_the_engines_of_the_table_with_their_versions() -> None:
