@@ -107,17 +107,19 @@ async def test_the_folders_of_an_agent_are_where_agents_expect_them(stage: Stage
         stage, tmp_path, allow_read=(str(extra),), container=Container(global_folder=str(shared))
     )
     script = """cd /workspace; cat global/note.md extra/docs/note.md agent/conversations/note.md agent/CLAUDE.md config.json
-        for name in global/x extra/docs/x agent/conversations/x x; do echo > $name && echo WRITTEN $name; done
+        echo "provider $AGENT_PROVIDER"; for name in global/x extra/docs/x agent/conversations/x x; do echo > $name && echo WRITTEN $name; done
         echo up > downloads/file && cat "$LINKED/downloads/file"; id -u"""
     environment = {**start(stage, "").environment, "LINKED": str(link), "TZ": "Europe/Berlin"}
     place = {"cwd": str(link), "workspace": str(link), "environment": environment}
-    told = await output(Launcher(made.open), start(stage, script, **place))
+    opened = partial(made.open, engine="claude")
+    told = await output(Launcher(opened), start(stage, script, **place))
+    assert "provider claude\n" in told
     assert "of global\nof docs\nof conversations\nof the workspace" in told
     assert "WRITTEN" not in told
     assert "up" in told.splitlines()
     assert "\n0\n" not in told
     config = json.loads(told[told.index("{") : told.index("\n}") + 2])
-    assert config["workspace"] == str(stage.workspace)
+    assert (config["engine"], config["workspace"]) == ("claude", str(stage.workspace))
     assert config["extra"] == {"docs": str(extra)}
     assert config["timezone"] == "Europe/Berlin"
 

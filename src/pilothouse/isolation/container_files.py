@@ -28,6 +28,8 @@ from pilothouse.isolation.profile import Mount, is_within
 INSIDE = "/workspace"
 OWN_FOLDER, CONVERSATIONS = ".pilothouse", "conversations"
 DOWNLOADS = "downloads"
+ENGINE = "AGENT_PROVIDER"
+"""The variable that tells programs in a container which engine they serve."""
 ROOT_FOLDERS = ("dev", "proc", "sys", "etc", "tmp", "run", "var/tmp", "usr")
 
 
@@ -54,6 +56,7 @@ def lay_out(folder: Path, start: ProcessStart, isolation: Isolation) -> list[Mou
 def _told(start: ProcessStart, isolation: Isolation, extra: Mapping[str, str]) -> dict[str, Any]:
     return {
         "process": start.name,
+        "engine": start.environment.get(ENGINE, ""),
         "workspace": os.path.realpath(start.workspace),
         "trusted": start.trusted,
         "network": isolation.network,

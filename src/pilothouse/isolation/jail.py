@@ -25,6 +25,7 @@ from pilothouse.isolation.cgroup import Bases, enter_words, find_bases, open_gro
 from pilothouse.isolation.choice import AS_ROOT, reason_for_none
 from pilothouse.isolation.contained import contain, container_name, note_container, remove_noted
 from pilothouse.isolation.container import Runtime
+from pilothouse.isolation.container_files import ENGINE
 from pilothouse.isolation.host_answers import AskPeople, HostAnswers
 from pilothouse.isolation.hosts import Target
 from pilothouse.isolation.keys import open_keys
@@ -208,6 +209,8 @@ class Jails:
             text = NO_JAIL.format(workspace=start.workspace, kind=isolation.kind, problem=problem)
             raise SpawnFailed(text, argv0=start.argv[0], cwd=start.cwd, reason=SpawnProblem.OTHER)
         opened = self._open_container if isolation.kind == "container" else self._open_jail
+        if isolation.kind == "container" and engine:
+            start = msgspec.structs.replace(start, environment={**start.environment, ENGINE: engine})
         with open_scratch(self.places.scratch) as scratch:
             note, failed = partial(self._note_refused, start), partial(self._note_failed, start)
             ask = HostAnswers(start.workspace, self.ask_people, self._open_asks)
