@@ -224,7 +224,9 @@ async def test_an_answer_that_came_while_the_call_was_broken_is_told_once(tmp_pa
     told: list[str] = []
 
     async def ask(agent: Agent) -> None:
-        told.append(await agent.call("ask_user_question", use_id="one", question="Which colour?", timeout=100))
+        told.append(
+            await agent.call("ask_user_question", use_id="one", question="Which colour?", timeout=100)
+        )
 
     async def scene(agent: Agent) -> None:
         async with anyio.create_task_group() as tasks:
