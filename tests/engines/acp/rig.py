@@ -41,7 +41,7 @@ class Scripted:
         self.log = folder / "lines.jsonl"
         self.logged: list[tuple[str, dict[str, Any]]] = []
         command = [sys.executable, str(PROGRAM), str(self.log), *filter(None, [fault])]
-        plain: dict[str, Any] = {"command": command, "stop_grace_s": 2.0, "open_s": 20.0}
+        plain: dict[str, Any] = {"command": command, "stop_grace_s": 2.0, "open_s": 60.0}
         self.config = AcpConfig(**(plain | config))
         self.agent = agent
         host = engine_host(folder, environment={"PATH": "/usr/bin:/bin", "HOME": str(folder)})

@@ -94,7 +94,7 @@ async def test_every_reason_to_stop_is_a_clear_end(
 async def test_an_agent_that_does_not_begin_says_why(
     tmp_path: Path, fault: str, kind: str, words: str
 ) -> None:
-    failure = await open_failure(Scripted(tmp_path, fault, open_s=1.0 if fault == "mute" else 20.0))
+    failure = await open_failure(Scripted(tmp_path, fault, open_s=1.0 if fault == "mute" else 60.0))
     assert failure.kind == kind
     assert words in failure.text
 

@@ -43,7 +43,7 @@ class Scripted:
         environment = {"PATH": "/usr/bin:/bin", "HOME": str(folder)}
         self.host = engine_host(folder, environment=environment)
         self.folder = folder
-        plain: dict[str, Any] = {"command": str(program), "stop_grace_s": 1.0, "open_s": 10.0}
+        plain: dict[str, Any] = {"command": str(program), "stop_grace_s": 1.0, "open_s": 60.0}
         self.config = CodexConfig(**(plain | config))
 
     def engine(self) -> CodexEngine:
@@ -224,7 +224,7 @@ async def test_an_old_codex_says_so(tmp_path: Path) -> None:
 async def test_a_server_that_does_not_begin_says_why(
     tmp_path: Path, fault: str, kind: str, words: str
 ) -> None:
-    scripted = Scripted(tmp_path, fault, open_s=0.5 if fault == "mute" else 10.0)
+    scripted = Scripted(tmp_path, fault, open_s=0.5 if fault == "mute" else 60.0)
     failures: list[EngineError] = []
     async with scripted.engine() as engine:
         try:

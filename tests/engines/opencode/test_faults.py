@@ -47,7 +47,7 @@ class Scripted:
         program.chmod(0o755)
         self.host = engine_host(folder, environment={"PATH": "/usr/bin:/bin", "HOME": str(folder)})
         self.folder = folder
-        plain: dict[str, Any] = {"command": str(program), "stop_grace_s": 5.0, "open_s": 20.0}
+        plain: dict[str, Any] = {"command": str(program), "stop_grace_s": 5.0, "open_s": 60.0}
         self.config = OpenCodeConfig(**(plain | config))
 
     def build(self) -> OpenCodeEngine:
@@ -159,7 +159,7 @@ async def test_a_session_is_checked_for_our_rules_once_per_server_connection_and
 async def test_a_server_that_cannot_be_used_says_why(
     tmp_path: Path, fault: str, kind: str, words: str
 ) -> None:
-    scripted = Scripted(tmp_path, fault, open_s=1.0 if fault == "mute" else 20.0)
+    scripted = Scripted(tmp_path, fault, open_s=1.0 if fault == "mute" else 60.0)
     failures: list[Failure] = []
     async with scripted.build() as engine:
         try:
