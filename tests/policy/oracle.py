@@ -319,9 +319,12 @@ def check_words(name: str, args: list[Piece], texts: list[str], here: str, root:
     if name in TEXTUAL:
         return
     skipped = operands[0] if name in PATTERN_FIRST and operands else None
+    follows = name != "git" or not {"diff", "-C"}.isdisjoint(
+        texts
+    )  # git takes a link in a repository for what it is
     for arg in args:
         if arg is not skipped:
-            check_path(arg, here, root)
+            check_path(arg, here, root, follows=follows)
 
 
 def check_test(texts: list[str]) -> None:
@@ -337,7 +340,7 @@ def before(texts: list[str], names: list[str]) -> list[str]:
     return texts[: texts.index(names[0])] if names else texts
 
 
-def check_path(piece: Piece, here: str, root: str) -> None:
+def check_path(piece: Piece, here: str, root: str, *, follows: bool = True) -> None:
     """Whatever could be a file must lie inside, wherever links lead."""
     text = piece.text
     if text in ("-", *NOWHERE):
@@ -349,7 +352,8 @@ def check_path(piece: Piece, here: str, root: str) -> None:
         if len(found) > 500:
             raise Unsafe
         for one in found:
-            real = os.path.realpath(os.path.join(here, one)) if "\0" not in one else "/"
+            lead = os.path.realpath if follows else os.path.normpath
+            real = lead(os.path.join(here, one)) if "\0" not in one else "/"
             exists = os.path.lexists(os.path.join(here, one)) if "\0" not in one else True
             if (exists or one.startswith("/") or ".." in one.split("/")) and not inside(real, root):
                 raise Unsafe

@@ -103,6 +103,7 @@ anything = settings(deadline=None, suppress_health_check=list(HealthCheck), max_
 @example(text="git log -p -1")
 @example(text="git -p log")
 @example(text="<0")
+@example(text="git status link_out")
 @example(text="sort README.md -\\\nofile")
 @example(text="cd src&&ls|cd deep&&cat ..")
 def test_what_is_allowed_by_itself_is_plainly_safe(plan: Plan, text: str) -> None:
