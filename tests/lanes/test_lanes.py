@@ -242,32 +242,6 @@ async def test_no_hook_of_the_repository_runs(lanes: Lanes, repository: Path) ->
     assert not Path(lane.worktree, "ran").exists()
 
 
-async def test_closing_a_lane_runs_no_program_that_its_agent_put_there(
-    lanes: Lanes, repository: Path, tmp_path: Path
-) -> None:
-    lane = await lanes.create(wish(repository), lambda folder, seed: ["true"])
-    await until_ended(lane.session)
-    nested, filters = Path(lane.worktree, "sub"), Path(tmp_path, "evil")
-    filters.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\ncat\n")
-    filters.chmod(0o755)
-    make_repository(nested)
-    Path(nested, ".gitattributes").write_text("* filter=x\n")
-    git(nested, "config", "filter.x.clean", str(filters))
-    git(nested.parent, "add", "sub")
-    Path(nested, "a.txt").write_text("b")
-    (tmp_path / "ran").unlink(missing_ok=True)
-    with pytest.raises(LaneError, match=r"submodules.* Look yourself"):
-        await lanes.close(lane.id)
-    await lanes.collect(idle_s=0)
-    assert not (tmp_path / "ran").exists()
-    git(nested.parent, "status")
-    assert (tmp_path / "ran").exists(), "the test shows nothing: git did not run it"
-    (tmp_path / "ran").unlink()
-    await lanes.close(lane.id, force=True)
-    assert not (tmp_path / "ran").exists()
-    assert await lanes.all() == []
-
-
 async def test_the_real_chat_gets_the_first_message_once_and_stays_open(
     lanes: Lanes, repository: Path, tmp_path: Path
 ) -> None:
