@@ -87,7 +87,7 @@ async def test_a_change_of_a_watched_file_is_noticed_however_it_is_written(tmp_p
         noticed = anyio.Event()
 
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(watch, [file], note)
+        tasks.start_soon(watch, [file], note, 0.01)
         await anyio.wait_all_tasks_blocked()
         with anyio.fail_after(60):
             for step in ("written", "replaced", "gone"):

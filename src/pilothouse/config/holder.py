@@ -164,7 +164,7 @@ def _signature(paths: Iterable[Path]) -> list[tuple[int, ...]]:
     return found
 
 
-async def watch(paths: Iterable[Path], on_change: Callable[[], None]) -> None:
+async def watch(paths: Iterable[Path], on_change: Callable[[], None], every_s: float = LOOK_EVERY_S) -> None:
     """Call `on_change` whenever a file changes, appears or disappears, until cancelled.
 
     It looks every few seconds: a kernel watch can fail and ends when an editor replaces the file.
@@ -174,7 +174,7 @@ async def watch(paths: Iterable[Path], on_change: Callable[[], None]) -> None:
     files = list(paths)
     seen = _signature(files)
     while True:
-        await anyio.sleep(until_next(LOOK_EVERY_S, anyio.current_time()))
+        await anyio.sleep(until_next(every_s, anyio.current_time()))
         if (now := _signature(files)) != seen:
             seen = now
             on_change()
