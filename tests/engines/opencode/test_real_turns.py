@@ -20,6 +20,7 @@ from tests.engines.codex.api import Reply, Request, Script, begin, call, in_orde
 from tests.engines.codex.rig import Reaction, answer_with, asks_of, end_of, notices_of, read
 from tests.engines.codex.test_real_trust import SERVER
 from tests.engines.opencode.api import MODEL, ChatApi, shell
+from tests.engines.opencode.interface import missing
 from tests.engines.opencode.rig import KEY, Rig, keep_from_installing
 
 from pilothouse.core.ask import Ask, Decision
@@ -42,6 +43,7 @@ from pilothouse.engines.opencode.calls import own_server
 from pilothouse.engines.opencode.engine import OpenCodeEngine
 from pilothouse.engines.opencode.session import OpenCodeSession
 from pilothouse.engines.opencode.session_watch import find_watched
+from pilothouse.engines.opencode.wire import KINDS
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.timeout(240)]
 
@@ -105,6 +107,7 @@ async def test_one_server_answers_asks_stops_and_goes_on_after_a_kill(tmp_path: 
     settings["add_dirs"] = ["~/shared"]
     async with on_stage(tmp_path, **settings) as stage:
         await an_answer_has_its_usage_and_the_words_of_the_system(stage)
+        await the_server_describes_all_that_the_engine_uses(stage)
         await an_owners_command_runs_and_other_peoples_are_words(stage)
         await a_session_is_listed_and_goes_on_from_an_earlier_prompt(stage)
         await a_session_is_watched_by_another_process(stage)
@@ -135,6 +138,16 @@ async def an_answer_has_its_usage_and_the_words_of_the_system(stage: Stage) -> N
     assert "you may work in these folders: " in stage.requests[0].text
     assert stage.requests[0].headers["authorization"] == f"Bearer {KEY}"
     assert [model.name for model in stage.engine.models()] == [f"scripted/{MODEL}"]
+
+
+async def the_server_describes_all_that_the_engine_uses(stage: Stage) -> None:
+    described = (await next(iter(stage.engine._links)).api.get("/doc")).value
+    assert missing(described) == []
+    assert [name for name in KINDS if f'"{name}"' not in json.dumps(described)] == []
+    del described["paths"]["/agent"]
+    assert missing(described) == ["get /agent"]
+    described["paths"]["/mcp"]["post"] = {}
+    assert missing(described) == ["get /agent", "post /mcp: config", "post /mcp: name"]
 
 
 async def an_owners_command_runs_and_other_peoples_are_words(stage: Stage) -> None:
