@@ -35,7 +35,7 @@ from pilothouse.core.view import join_blocks
 from pilothouse.engines.claude import texts, wire_blocks
 from pilothouse.engines.claude.asks import PLAN
 from pilothouse.engines.claude.texts import describe_call
-from pilothouse.engines.claude.wire import Assistant, StreamEvent, User
+from pilothouse.engines.claude.wire import Assistant, Message, StreamEvent, User
 from pilothouse.engines.media import Pictures
 from pilothouse.engines.titles import short_output
 
@@ -126,6 +126,8 @@ class OpenTurn:
         self.noise = 0
         self.started = False
         self.inits = 0
+        self.asked: Message | None = None
+        """The newest message of the model, which tells how full its window is."""
         self.message_id = ""
         self._texts: dict[str, list[str]] = {}
         self._places: dict[str, int] = {}
@@ -234,6 +236,8 @@ class Messages:
         if heard.error is not None or heard.is_api_error_message:
             turn.api_error = heard  # its text is the failure's, and comes again with the result
             return []
+        if heard.parent_tool_use_id is None:
+            turn.asked = heard.message
         content = heard.message.content
         listed = [wire_blocks.Text(content)] if isinstance(content, str) else content
         return [step for block in listed for step in self._said(turn, heard, block)]

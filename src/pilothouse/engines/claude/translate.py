@@ -20,7 +20,7 @@ from pilothouse.engines.claude.asks import asks_of
 from pilothouse.engines.claude.config import ENGINE_ID
 from pilothouse.engines.claude.failures import explain_exit, explain_result, was_interrupted
 from pilothouse.engines.claude.messages import Messages
-from pilothouse.engines.claude.turns import Spending, Turns
+from pilothouse.engines.claude.turns import Spending, Turns, with_context
 from pilothouse.engines.claude.wire_system import RateLimit
 
 KEPT_LINES = 20
@@ -217,6 +217,7 @@ class Translator:
         usage, turn = self._spending.settle(heard), self._turns.turn
         if not self._turns.takes(heard):
             return ()
+        usage = with_context(usage, turn.asked if turn else None, heard)
         self._note_uuids(heard.user_message_uuids)
         if was_interrupted(heard):
             return self._close(TurnEnded("cancelled", usage=usage), heard)

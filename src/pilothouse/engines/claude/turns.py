@@ -10,15 +10,18 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 
+from msgspec.structs import replace
+
 from pilothouse.core.engine import Step
 from pilothouse.core.event import EngineEvent, Notice, ResumeToken, SessionChanged, SessionStarted, TurnEnded
 from pilothouse.core.outcome import Usage
 from pilothouse.engines.claude import texts, wire_blocks
 from pilothouse.engines.claude.config import ENGINE_ID
 from pilothouse.engines.claude.messages import OpenTurn, Out
-from pilothouse.engines.claude.wire import ModelUsage, Result, Tokens
+from pilothouse.engines.claude.wire import Message, ModelUsage, Result, Tokens
 
 HELD_NOTICES = 20
+CONTEXT = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens")
 
 
 class Spending:
@@ -39,6 +42,19 @@ class Spending:
         if since is not None:
             return _of_models(list(since.values()), result.num_turns)
         return _of_turn(result.usage or Tokens(), _difference(before, self._total), result.num_turns)
+
+
+def with_context(usage: Usage, asked: Message | None, result: Result) -> Usage:
+    """Add how full the window of the model was at its last request, if both are told."""
+    tokens = asked.usage if asked is not None and isinstance(asked.usage, dict) else {}
+    used = sum(count for name in CONTEXT if isinstance(count := tokens.get(name), int))
+    models = (result.model_usage or {}).items()
+    windows = [
+        told.context_window for name, told in models if asked and name.partition("[")[0] == asked.model
+    ]
+    if not used or not windows or not windows[0]:
+        return usage
+    return replace(usage, context_tokens=used, context_window=windows[0])
 
 
 def _of_models(models: list[ModelUsage], steps: int | None) -> Usage:

@@ -35,6 +35,8 @@ class Message(Struct, frozen=True):
     content: str | list[Known]
     id: str = ""
     model: str = ""
+    usage: Any = None
+    """`Tokens` of the request, as it began. Read apart, so that another shape costs no message."""
 
 
 class Assistant(_Line, frozen=True, tag="assistant"):
@@ -68,6 +70,7 @@ class ModelUsage(Struct, frozen=True, rename="camel"):
     output_tokens: int = 0
     cache_read_input_tokens: int = 0
     cache_creation_input_tokens: int = 0
+    context_window: int = 0
 
 
 class Tokens(Struct, frozen=True):
@@ -98,6 +101,7 @@ class Result(_Line, frozen=True, tag="result"):
     num_turns: int | None = None
     total_cost_usd: float | None = None
     usage: Tokens | None = None
+    model_usage: dict[str, ModelUsage] | None = field(default=None, name="modelUsage")
     model_usage_since_last_result: dict[str, ModelUsage] | None = None
     permission_denials: list[Denial] | None = None
     terminal_reason: str | None = None
