@@ -32,6 +32,9 @@ def test_a_proved_engine_is_jailed_in_a_folder_that_is_not_trusted(stage: Stage,
     assert not made.isolation(place, "some-agent").confines
     assert "NOT ISOLATED: no jail was proved with the engine some-agent" in made.describe(place, "some-agent")
     assert made.isolation(place).confines, "a script of a schedule has no engine around it"
+    made.tools_here = lambda engine: engine == "native"
+    assert made.isolation(place, "native").confines, "its commands were proved"
+    assert made.describe(place, "native").startswith("commands in a jail, network: open")
 
 
 def test_in_a_trusted_folder_the_owner_chose(stage: Stage, tmp_path: Path) -> None:
