@@ -36,8 +36,7 @@ from pilothouse.isolation.pins import check_words
 from pilothouse.isolation.profile import Profile, jail_arguments, refusal
 from pilothouse.isolation.repository import write_author
 from pilothouse.isolation.runtime import find_runtime, remove_container
-from pilothouse.isolation.support import Support, find_support
-from pilothouse.isolation.trial import Trial
+from pilothouse.isolation.support import Support, Trial, find_support
 from pilothouse.isolation.uploads import uploads_folder
 from pilothouse.processes.errors import SpawnFailed, SpawnProblem
 

@@ -12,8 +12,7 @@ from tests.engines.native.rig import end_of
 from pilothouse.bootstrap.assembly import preferences_for_engines
 from pilothouse.core.event import Notice
 from pilothouse.core.secret import Secret
-from pilothouse.engines.native.config import NativeConfig, SearchConfig
-from pilothouse.engines.native.project import with_project
+from pilothouse.engines.native.config import NativeConfig, SearchConfig, with_project
 
 pytestmark = pytest.mark.anyio
 FILE = """\

@@ -1,11 +1,13 @@
 """The calls of one turn, judged and asked about.
 
 Rules: what the policy allows runs, what it denies is told to the model with the reason, everything else becomes an ask. A
-plain "no" ends the turn; one with words lets the model go on with them. A person may change the input of a call.
+plain "no" ends the turn; one with words lets the model go on with them. A person may change the input of a call. Forms of
+MCP servers are questions to a person too, one for each field.
 """
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
@@ -17,12 +19,15 @@ from pilothouse.core.ask import Ask, Decision, ends_turn
 from pilothouse.core.engine import Brief, Judge
 from pilothouse.core.event import Asked
 from pilothouse.core.ids import AskId
+from pilothouse.core.mcp import McpReply
+from pilothouse.engines.forms import answer_form, ask_form
 from pilothouse.engines.native.calls import call_of
 from pilothouse.engines.native.messages import Use
 from pilothouse.engines.native.toolbox import Toolbox
 from pilothouse.engines.requests import (
     SAID_NO,
     chosen_words,
+    is_no,
     make_approval,
     make_question,
     numbered_options,
@@ -124,3 +129,32 @@ def _verdict(use: Use, ask: Ask, decision: Decision) -> Verdict:
     if ends_turn(ask, decision):
         return Verdict(use, NO_MORE, stops=True)
     return Verdict(use, SAID_NO.format(words=decision.text))
+
+
+ASKS = "For the MCP server {server}: {title}"
+
+
+async def answer_server(
+    approvals: Approvals, withdraw: Callable[[AskId], Awaitable[None]], server: str, params: dict[str, Any]
+) -> McpReply:
+    """Ask a person, and return the reply. A "no" declines; a question that nobody answered in time is cancelled."""
+    decisions: list[Decision] = []
+    for title, payload, options in ask_form(params):
+        id = approvals.id(f"mcp-{uuid.uuid4()}")
+        words = ASKS.format(server=server, title=title)
+        ask = make_question(id, words, {"server": server, **payload}, options)
+        decision = await _wait(approvals, withdraw, ask)
+        if is_no(decision):
+            return McpReply("decline" if decision.by else "cancel")
+        decisions.append(decision)
+    return McpReply("accept", answer_form(params, decisions)) if decisions else McpReply("decline")
+
+
+async def _wait(approvals: Approvals, withdraw: Callable[[AskId], Awaitable[None]], ask: Ask) -> Decision:
+    """Wait for a decision. A question whose call ends before is taken back."""
+    try:
+        return await approvals.wait(ask)
+    except anyio.get_cancelled_exc_class():
+        with anyio.CancelScope(shield=True):
+            await withdraw(ask.id)
+        raise

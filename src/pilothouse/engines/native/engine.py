@@ -23,7 +23,7 @@ from pilothouse.core.ids import EngineId
 from pilothouse.core.mcp import McpTools
 from pilothouse.core.outcome import Failure
 from pilothouse.engines.native.agent import AgentPlan, Speaker
-from pilothouse.engines.native.config import NativeConfig
+from pilothouse.engines.native.config import NativeConfig, with_project
 from pilothouse.engines.native.context import Instructions, gather_instructions
 from pilothouse.engines.native.first_run import Asker, FirstRun, NoKey, Tell
 from pilothouse.engines.native.history import Begun, History
@@ -31,7 +31,6 @@ from pilothouse.engines.native.key_file import Kept, KeyFile, with_kept
 from pilothouse.engines.native.login import OPENAI, LoginFailed, LoginRefused, OAuthServer, is_old, renew
 from pilothouse.engines.native.models import MAX_BYTES, ModelCatalogue, ModelFacts
 from pilothouse.engines.native.outputs import Outputs
-from pilothouse.engines.native.project import with_project
 from pilothouse.engines.native.prompt import PromptComposer
 from pilothouse.engines.native.providers import Target, choose_provider, choose_target, is_here, split_model
 from pilothouse.engines.native.run_log import DAY_S, RunLog, prune

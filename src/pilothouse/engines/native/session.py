@@ -26,10 +26,9 @@ from pilothouse.core.mcp import McpReply, McpTools
 from pilothouse.core.outcome import Failure
 from pilothouse.core.turn import Prompt
 from pilothouse.engines.native.agent import Agent, AgentPlan, TurnFailed
-from pilothouse.engines.native.approvals import Approvals
+from pilothouse.engines.native.approvals import Approvals, answer_server
 from pilothouse.engines.native.call_run import CallRunner
 from pilothouse.engines.native.config import ProviderName
-from pilothouse.engines.native.elicitation import answer_server
 from pilothouse.engines.native.first_run import Asker, FirstRun, GaveUp, NoKey, Tell
 from pilothouse.engines.native.history import Ended, History, Steered
 from pilothouse.engines.native.key_file import FILE

@@ -32,7 +32,6 @@ from pilothouse.core.outcome import Failure, Usage
 from pilothouse.engines.media import Pictures
 from pilothouse.engines.opencode import texts, wire
 from pilothouse.engines.opencode.failures import ABORTED, explain_fault
-from pilothouse.engines.opencode.usage import TurnUsage
 from pilothouse.engines.opencode.wire_parts import (
     Fault,
     Message,
@@ -253,3 +252,35 @@ class TurnTranslator(TurnEvents):
         last = self._last
         again = [id for id, owner in self._owners.items() if last is not None and owner == last.id]
         return [step for id in again for step in self._set_text(self._owners[id], id, "")]
+
+
+class TurnUsage:
+    """The tokens and the price of one turn: the sum of its requests to the model, those of sub-agents too.
+
+    OpenCode computes the price by list prices, so it is an estimate. A model without a price costs 0 there, which says nothing.
+    """
+
+    def __init__(self) -> None:
+        self._steps: dict[str, StepFinish] = {}
+        """By the part's id: one that is read again counts once."""
+
+    def take(self, step: StepFinish) -> Usage:
+        self._steps[step.id] = step
+        return self._sum()
+
+    @property
+    def total(self) -> Usage | None:
+        return self._sum() if self._steps else None
+
+    def _sum(self) -> Usage:
+        steps = self._steps.values()
+        cost = sum(step.cost for step in steps)
+        return Usage(
+            cost_usd=round(cost, 9) if cost else None,
+            input_tokens=sum(step.tokens.input for step in steps),
+            output_tokens=sum(step.tokens.output + step.tokens.reasoning for step in steps),
+            cache_read_tokens=sum(step.tokens.cache.read for step in steps),
+            cache_write_tokens=sum(step.tokens.cache.write for step in steps),
+            steps=len(steps),
+            estimated=True if cost else None,
+        )

@@ -11,8 +11,7 @@ from tests.isolation.test_jail import output, start
 
 from pilothouse.core.isolation import Isolation
 from pilothouse.isolation.jail import NOT_KNOWN, Jails
-from pilothouse.isolation.support import MISSING, Support
-from pilothouse.isolation.trial import AGAIN_S, Trial
+from pilothouse.isolation.support import AGAIN_S, MISSING, Support, Trial
 from pilothouse.processes import Launcher
 from pilothouse.processes.errors import SpawnFailed
 
