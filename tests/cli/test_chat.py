@@ -173,10 +173,12 @@ def test_whoever_leaves_at_an_open_ask_has_left_and_the_ask_stays(tmp_path: Path
 
 def test_a_message_at_an_open_ask_waits_and_is_told_so(tmp_path: Path) -> None:
     """S11: it was told that its sender's request is still being worked on."""
-    with Home(tmp_path, ASK).chat() as terminal:
+    home = Home(tmp_path, ASK)
+    with home.chat() as terminal:
         terminal.wait_for(HINT)
         terminal.type("go" + ENTER)
         terminal.wait_for("y allow once")
+        home.wait_until_delivered()
         terminal.type("you should not push" + ENTER)
         terminal.wait_for("I'm waiting for your answer above; your message comes after it")
         terminal.type("yes" + ENTER)

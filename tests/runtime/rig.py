@@ -180,9 +180,14 @@ class Rig:
         await self.until_delivered(conversation)
         return row.ask
 
-    async def until_delivered(self, place: ConversationId = MAIN) -> None:
-        """The store knows that the asks stand there: a typed word answers nothing before that."""
-        await self.until(lambda tx: all(row.kind != "ask" for row in tx.outbox.unfinished(place)))
+    async def until_delivered(self, place: ConversationId | None = None) -> None:
+        """The store knows that the asks stand there, or everywhere: a typed word answers nothing before that."""
+
+        def delivered(tx: Tx) -> bool:
+            places = [place] if place else [known.id for known in tx.conversations.list()]
+            return all(row.kind != "ask" for id in places for row in tx.outbox.unfinished(id))
+
+        await self.until(delivered)
 
     async def until_said(self, text: str, deadline_s: float = 60) -> str:
         with anyio.fail_after(deadline_s):

@@ -58,7 +58,9 @@ class GatewayHouse:
                     return post
             return None
 
-        return await self.until(found)
+        post: Post = await self.until(found)
+        await self.rig.until_delivered()
+        return post
 
     async def until_whispered(self, answer: Answer) -> str:
         """What only the person who pressed reads."""

@@ -107,7 +107,7 @@ async def test_a_refused_token_shows_in_status_and_doctor(server: Server, tmp_pa
     installed = Installed(tmp_path, server)
     token = {"PILOTHOUSE__CHANNELS__DISCORD__TOKEN": server.token[:-1] + "x"}
     async with start(installed, "up", **token) as running:
-        await running.until_said("no channel is connected .*\ndiscord is not connected: Discord refuses")
+        await running.until_said("(?s)no channel is connected .*\ndiscord is not connected: Discord refuses")
         status = ""
         while "Discord refuses the bot token" not in status:
             status = " ".join((await installed.run("status", **token))[1].split())

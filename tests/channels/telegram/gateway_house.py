@@ -40,7 +40,9 @@ class GatewayHouse:
             posts = self.server.world.shown(chat_id, thread_id)
             return next((post for post in reversed(posts) if text in post.text), None)
 
-        return await self.until(found)
+        post: Post = await self.until(found)
+        await self.rig.until_delivered()
+        return post
 
     async def until_button(self, chat_id: int, label: str) -> Post:
         """The newest message of ours there that has this button: a view may name an ask, too."""

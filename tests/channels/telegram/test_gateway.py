@@ -343,7 +343,7 @@ async def test_a_question_that_a_crash_left_unknown_loses_its_buttons_when_it_is
         await held.arrived.wait()
         house.rig.crash()  # from now on nobody writes down which number the question gets
         held.release()
-        await house.until_shown(ada.id, "Run make?")
+        await house.until_button(ada.id, "Allow once")
     async with open_gateway(
         server, tmp_path, {ada: "owner"}, asks(APPROVAL, heard), alive=only_alive("nobody")
     ) as house:
