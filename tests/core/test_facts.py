@@ -35,6 +35,7 @@ KEYS = {
     "TRUST": "trust:x",
     "TRUST_JAIL": "trust-jail:x",
     "TRUSTED_CONTENT": "trusted-content:x",
+    "USED": "used:x",
     "WATCHERS": "watchers:x",
     "WISHES": "wishes:x",
 }

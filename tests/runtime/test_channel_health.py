@@ -101,7 +101,8 @@ async def open_house(folder: Path, other: MemoryChannel, clock: FakeClock) -> As
 
         def settle_in(tx: Tx) -> None:
             tx.nodes.join(NodeInfo("test", "here", 1, ""), ("channels",), clock.now() + 30)
-            note_author(tx, PERSON, ensure_place(tx, MemoryChannel().address(), clock.now(), private=True))
+            place = ensure_place(tx, MemoryChannel().address(), clock.now(), private=True)
+            note_author(tx, PERSON, place, clock.now())
 
         await store.write(settle_in)
         house = House(store, clock, other, folder)

@@ -397,7 +397,7 @@ async def test_an_approver_who_was_not_shown_the_ask_yet_is_asked_once(tmp_path:
 
     def live_there(tx: Tx) -> ConversationId:
         home = ensure_place(tx, closed, 1.0, private=True)
-        note_author(tx, ADMIN, home)
+        note_author(tx, ADMIN, home, 0.0)
         return home.id
 
     def asked_in(rig: Rig, place: str) -> int:

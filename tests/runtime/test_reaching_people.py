@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import anyio
 import msgspec
 import pytest
 from tests.runtime.puppet import Play, PuppetEngine, Strings, echo
@@ -15,12 +17,15 @@ from pilothouse.core.ask import Ask
 from pilothouse.core.conversation import Conversation
 from pilothouse.core.ids import AskId, ChannelId, ConversationId, UserId
 from pilothouse.core.message import Address, Author, InboundMessage
-from pilothouse.core.people import Approvers, People, RouteTo
+from pilothouse.core.people import QUESTION, Approvers, Authority, People, RouteTo
 from pilothouse.core.store import Tx
+from pilothouse.runtime.agent_calls.questions import AGENT_QUESTION
+from pilothouse.runtime.asks.deadlines import Reminders
+from pilothouse.runtime.asks.show import raise_ask
 from pilothouse.runtime.conversations.follow_up import put_follow_up
 from pilothouse.runtime.facts import ATTENDED, PRIVATE_CHAT
 from pilothouse.runtime.ports import ASKS
-from pilothouse.runtime.roles import is_attended, note_attendance
+from pilothouse.runtime.roles import AWAY_AFTER_S, is_attended, note_attendance
 from pilothouse.testing.clock import FakeClock
 
 MAKE = Ask(AskId("a"), "approval", "Run make?", {"tool": "Bash", "input": {"command": "make"}})
@@ -48,6 +53,12 @@ async def pair(rig: Rig) -> None:
     rig.engine.plays[:] = [asks]
 
 
+async def sit_down(rig: Rig) -> None:
+    """Open a terminal at MAIN, and leave it open."""
+    epoch, now = rig.store.epoch, rig.ports.clock.now()
+    await rig.store.write(lambda tx: note_attendance(tx, MAIN, epoch, now))
+
+
 async def sent_to_phone(rig: Rig) -> str:
     text = await rig.until_true(
         lambda: next((text for text in rig.said("phone") if "wants to run `make`" in text), "")
@@ -59,7 +70,7 @@ async def sent_to_phone(rig: Rig) -> str:
 async def test_the_ask_of_a_script_goes_to_the_owner_s_private_chat(tmp_path: Path) -> None:
     async with open_rig(tmp_path, PuppetEngine(echo), people=PEOPLE) as rig:
         await pair(rig)
-        await rig.store.write(lambda tx: note_attendance(tx, MAIN, None))
+        await rig.store.write(lambda tx: note_attendance(tx, MAIN, None, rig.ports.clock.now()))
         await rig.channel.say("go")
         text = await sent_to_phone(rig)
         assert "From Person’s memory chat." in text and "Also sent to" not in text, "Alice knows who she is"
@@ -72,8 +83,7 @@ async def test_the_ask_of_a_script_goes_to_the_owner_s_private_chat(tmp_path: Pa
 async def test_an_ask_follows_its_owner_when_the_terminal_is_left(tmp_path: Path) -> None:
     async with open_rig(tmp_path, PuppetEngine(echo), people=PEOPLE) as rig:
         await pair(rig)
-        epoch = rig.store.epoch
-        await rig.store.write(lambda tx: note_attendance(tx, MAIN, epoch))
+        await sit_down(rig)
         await rig.channel.say("go")
         ask = await rig.until_asked()
         assert rig.said("phone") == ["you said: hi"], "somebody sits at the terminal"
@@ -94,6 +104,95 @@ async def test_an_ask_follows_its_owner_when_the_terminal_is_left(tmp_path: Path
         closed, told = rig.said("phone")[1:]
         assert closed == "Allowed by Alice: make", "it was shown once, and is settled there too"
         assert told == "From Person’s memory chat.\n\ntold: allow ", "and the answer arrives in both places"
+
+
+PATIENT: dict[str, Any] = {"hold_s": 1e9, "hang_after_s": 1e9, "lease_s": 1e9}
+
+
+async def places_of_the_ask(rig: Rig) -> tuple[ConversationId, ...]:
+    """Return the other places of the only open ask, once all that is due was shown."""
+    await Reminders(rig.ports).look()
+    (row,) = await rig.store.read(lambda tx: tx.asks.open_in(MAIN))
+    return row.shown_in
+
+
+@pytest.mark.parametrize("answerer", [ALICE, PERSON])
+async def test_the_ask_of_an_open_terminal_that_nobody_uses_is_sent_to_the_phone(
+    tmp_path: Path, answerer: Author
+) -> None:
+    clock = FakeClock()
+    async with open_rig(tmp_path, PuppetEngine(echo), people=PEOPLE, clock=clock, **PATIENT) as rig:
+        await pair(rig)
+        await sit_down(rig)
+        await clock.advance(AWAY_AFTER_S - 1)
+        await rig.channel.say("go")
+        ask = await rig.until_asked()
+        await clock.advance(AWAY_AFTER_S - 1)
+        assert await places_of_the_ask(rig) == ()
+        await clock.advance(1)
+        assert await places_of_the_ask(rig) == (PHONE,)
+        assert "From Person’s memory chat." in await sent_to_phone(rig)
+        assert (await rig.channel.answer(ask, "allow", author=answerer)).accepted
+        await rig.until_said("told: allow")
+        await rig.until_idle()
+        closed = f"Allowed by {answerer.name}: make"
+        assert closed in rig.said("phone") and closed in rig.said()
+
+
+async def test_an_answer_at_a_terminal_counts_as_use_and_a_later_ask_goes_to_the_phone_at_once(
+    tmp_path: Path,
+) -> None:
+    clock, goes_on = FakeClock(), anyio.Event()
+
+    async def asks_three_times(strings: Strings) -> None:
+        await strings.start()
+        await strings.ask(MAKE)
+        await strings.ask(msgspec.structs.replace(MAKE, id=AskId("b")))
+        await goes_on.wait()
+        await strings.ask(msgspec.structs.replace(MAKE, id=AskId("c")))
+        await strings.end("done")
+
+    async with open_rig(tmp_path, PuppetEngine(echo), people=PEOPLE, clock=clock, **PATIENT) as rig:
+        await pair(rig)
+        rig.engine.plays[:] = [asks_three_times]
+        await sit_down(rig)
+        await rig.channel.say("go")
+        first = await rig.until_asked()
+        await clock.advance(AWAY_AFTER_S - 1)
+        await rig.channel.answer(first, "allow")
+        second = await rig.until_asked()
+        await clock.advance(1)
+        assert await places_of_the_ask(rig) == ()
+        await rig.channel.answer(second, "allow")
+        await clock.advance(AWAY_AFTER_S)
+        goes_on.set()
+        third = await rig.until_asked()
+        row = await rig.store.read(lambda tx: tx.asks.get(third.id))
+        assert row is not None and row.shown_in == (PHONE,) and row.ask.whose == "Also sent to: Alice."
+        await rig.channel.answer(third, "allow", author=ALICE)
+        await rig.until_said("done")
+        await rig.until_idle()
+
+
+async def test_a_question_of_an_agent_s_tool_follows_its_owner_too(tmp_path: Path) -> None:
+    clock = FakeClock()
+    async with open_rig(tmp_path, PuppetEngine(echo), people=PEOPLE, clock=clock, **PATIENT) as rig:
+        await rig.channel.say("hello")
+        await rig.until_ended()
+        await pair(rig)
+        await sit_down(rig)
+        asked = Ask(AskId(""), "question", "Which database?", {}, free_text=True, expires_at=2e9)
+        authority = Authority(QUESTION, (PERSON.id,))
+
+        def unit(tx: Tx) -> None:
+            topic, at = AGENT_QUESTION, clock.now()
+            raise_ask(tx, rig.ports.ids, asked, topic=topic, authority=authority, places=[MAIN], at=at)
+
+        await rig.store.write(unit)
+        assert await places_of_the_ask(rig) == ()
+        await clock.advance(AWAY_AFTER_S)
+        assert await places_of_the_ask(rig) == (PHONE,)
+        await rig.until_true(lambda: any("Which database?" in text for text in rig.said("phone")))
 
 
 def answers(text: str) -> Play:
@@ -150,8 +249,8 @@ async def test_an_ask_stays_where_somebody_is_or_where_it_is_meant_to(
     approvals = {"ordinary": Approvers(route=route), "destructive": Approvers(route=route)}
     async with open_rig(tmp_path, PuppetEngine(echo), people=PEOPLE, approvals=approvals) as rig:
         await pair(rig)
-        epoch = rig.store.epoch
-        await rig.store.write(lambda tx: note_attendance(tx, MAIN, epoch if attended else None))
+        epoch, now = rig.store.epoch if attended else None, rig.ports.clock.now()
+        await rig.store.write(lambda tx: note_attendance(tx, MAIN, epoch, now))
         await rig.channel.say("go")
         ask = await rig.until_asked()
         row = await rig.store.read(lambda tx: tx.asks.get(ask.id))
@@ -171,7 +270,7 @@ async def test_an_ask_goes_to_no_chat_that_this_process_cannot_reach(tmp_path: P
             address = Address(ChannelId("telegram"), "7")
             tx.conversations.ensure(Conversation(PHONE, address, 0.0, private=True))
             tx.set_fact(PRIVATE_CHAT.of(ALICE.id), PHONE)
-            note_attendance(tx, MAIN, None)
+            note_attendance(tx, MAIN, None, rig.ports.clock.now())
 
         await rig.store.write(pair_elsewhere)
         await rig.channel.say("go")
@@ -187,12 +286,12 @@ async def test_two_terminals_of_one_folder_are_left_when_both_are(tmp_path: Path
         mine = rig.store.epoch
 
         def unit(tx: Tx) -> list[bool]:
-            found = [is_attended(tx, MAIN)]
-            note_attendance(tx, MAIN, mine)
-            note_attendance(tx, MAIN, None)
-            found.append(is_attended(tx, MAIN))
+            found = [is_attended(tx, MAIN, 1.0)]
+            note_attendance(tx, MAIN, mine, 1.0)
+            note_attendance(tx, MAIN, None, 1.0)
+            found.append(is_attended(tx, MAIN, 2.0))
             tx.set_fact(ATTENDED.of(MAIN), "[998,999]")
-            return [*found, is_attended(tx, MAIN)]
+            return [*found, is_attended(tx, MAIN, 2.0)]
 
         assert await rig.store.write(unit) == [True, True, False]
 

@@ -22,13 +22,13 @@ def describe_open_asks(
 
     `served` are the channels of a running gateway: an ask goes to no other.
     """
-    rows = [row for row in tx.asks.open_in(here) if not row.topic]
+    rows = tx.asks.open_in(here)
     if not rows:
         return ""
     row = rows[0]
     what = KINDS[row.ask.kind] if len(rows) == 1 else f"{len(rows)} asks are"
     span = f", for up to {long_span(row.ask.expires_at - now)}" if row.ask.expires_at else ""
-    places = _places(tx, people, row, served)
+    places = _places(tx, people, row, served, now)
     if not places:
         return STAYS.format(what=what, span=span, it="it" if len(rows) == 1 else "them")
     homes = approvers_with_chat(tx, people, row.authority)
@@ -38,7 +38,9 @@ def describe_open_asks(
     return GOES.format(what=what, goes=goes, names=names, channels=channels, span=span)
 
 
-def _places(tx: Tx, people: People, row: AskRow, served: frozenset[ChannelId]) -> tuple[ConversationId, ...]:
+def _places(
+    tx: Tx, people: People, row: AskRow, served: frozenset[ChannelId], now: float
+) -> tuple[ConversationId, ...]:
     if row.shown_in or row.authority.approvers.route != "auto":
         return row.shown_in
-    return route_ask(tx, people, row.authority, row.conversation_id, served)[0]
+    return route_ask(tx, people, row.authority, row.conversation_id, served, now)[0]

@@ -228,7 +228,7 @@ def _pair(tx: Tx, ids: IdMaker, people: People, code: str, message: InboundMessa
     if grant is None:
         return Receipt("refused", text=text)
     place = ensure_place(tx, message.address, at, private=message.private)
-    note_author(tx, message.author, place)
+    note_author(tx, message.author, place, at)
     put = tx.inbox.put(
         id=MessageId(ids("msg")),
         key=key,

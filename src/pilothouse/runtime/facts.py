@@ -57,6 +57,8 @@ WATCHERS = KeyFamily("watchers")
 """By pull request, as `owner/name#7`: JSON list of the conversations that its failed checks and reviews wake."""
 ATTENDED = KeyFamily("attended")
 """By conversation, JSON list of epochs: the nodes at which somebody may read it. Not set where everybody always can."""
+USED = KeyFamily("used")
+"""By conversation of a terminal: the time when somebody last sent or answered something there, as a number."""
 NAME = KeyFamily("name")
 """By user: the name to show for them."""
 PRIVATE_CHAT = KeyFamily("home")

@@ -130,7 +130,8 @@ class Gateway:
                 raise
         if (place := self._terminal) is not None:
             epoch = self._membership.epoch if self._is_attended else None
-            await self._ports.store.write(lambda tx: note_attendance(tx, place, epoch))
+            at = self._ports.clock.now()
+            await self._ports.store.write(lambda tx: note_attendance(tx, place, epoch, at))
 
     async def _serve(self) -> None:
         ports = self._ports

@@ -14,10 +14,12 @@ from pilothouse.core.people import Authority, People, Role, allows, may_say_yes
 from pilothouse.core.schedule import split_task_place
 from pilothouse.core.store import Tx
 from pilothouse.core.text import first_line
-from pilothouse.runtime.facts import ATTENDED, NAME, PRIVATE_CHAT
+from pilothouse.runtime.facts import ATTENDED, NAME, PRIVATE_CHAT, USED
 
 MAX_CHATS = 20
 """The most private chats that show one ask."""
+AWAY_AFTER_S = 600.0
+"""Nobody is at an open terminal from which nothing was sent or answered for so long."""
 
 
 def role_of(tx: Tx, people: People, user: UserId, workspace: str = "") -> Role:
@@ -28,9 +30,10 @@ def may(tx: Tx, people: People, user: UserId, action: str, workspace: str = "") 
     return allows(role_of(tx, people, user, workspace), action)
 
 
-def note_author(tx: Tx, by: Author, conversation: Conversation) -> None:
-    """Remember a person's name, and the private chat in which to reach them."""
+def note_author(tx: Tx, by: Author, conversation: Conversation, at: float) -> None:
+    """Remember a person's name, the private chat in which to reach them, and that they are at their terminal."""
     note_name(tx, by.id, by.name)
+    note_use(tx, conversation.id, at)
     if conversation.private and tx.get_fact(PRIVATE_CHAT.of(by.id)) != conversation.id:
         tx.set_fact(PRIVATE_CHAT.of(by.id), conversation.id)
 
@@ -40,15 +43,29 @@ def private_chat_of(tx: Tx, user: UserId) -> ConversationId | None:
     return ConversationId(kept) if kept else None
 
 
-def note_attendance(tx: Tx, place: ConversationId, epoch: Epoch | None) -> None:
+def note_attendance(tx: Tx, place: ConversationId, epoch: Epoch | None, at: float) -> None:
     """Note that somebody sits at this node and reads the conversation; with None, that nobody does, as in a script."""
     epochs = [other for other in _attending(tx, place) or [] if other != epoch]
     tx.set_fact(ATTENDED.of(place), msgspec.json.encode([*epochs, *filter(None, [epoch])]).decode())
+    if epoch is not None:
+        note_use(tx, place, at)
 
 
-def is_attended(tx: Tx, place: ConversationId) -> bool:
-    """True unless the place is a terminal that was left. Other channels reach people wherever they are."""
-    return _attending(tx, place) != []
+def note_use(tx: Tx, place: ConversationId, at: float) -> None:
+    """Note that somebody sent or answered something from a terminal. Other places need no note."""
+    terminal = split_task_place(place)[0]
+    if tx.get_fact(ATTENDED.of(terminal)):
+        tx.set_fact(USED.of(terminal), repr(at))
+
+
+def is_attended(tx: Tx, place: ConversationId, at: float) -> bool:
+    """True unless the place is a terminal that was left, or has not been used for a while. Other channels reach people
+    wherever they are."""
+    nodes = _attending(tx, place)
+    if not nodes:
+        return nodes is None
+    used = tx.get_fact(USED.of(split_task_place(place)[0]))
+    return not used or at - float(used) < AWAY_AFTER_S
 
 
 def _attending(tx: Tx, place: ConversationId) -> list[Epoch] | None:

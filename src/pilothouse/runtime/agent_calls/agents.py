@@ -144,7 +144,7 @@ def _ask(tx: Tx, ports: Ports, caller: Caller, request: Request, at: float) -> N
             f"{MOST_OPEN} such requests wait for a person already. Try again when they are decided."
         )
     authority = _authority(settings, caller, request.folder)
-    others, whose = route_ask(tx, settings.people, authority, here, tuple(ports.channels))
+    others, whose = route_ask(tx, settings.people, authority, here, tuple(ports.channels), at)
     ask = Ask(
         AskId(""),
         "approval",

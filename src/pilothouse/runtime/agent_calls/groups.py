@@ -133,7 +133,7 @@ def _ask(tx: Tx, ports: Ports, caller: Caller, new: NewGroup) -> None:
     if any(row.conversation_id == here for row in tx.asks.open_about(AGENT_GROUP_ASK)):
         raise CallRefused("An agent group of this conversation waits for an answer already.")
     authority = Authority(ADMINS, authors)
-    others, whose = route_ask(tx, settings.people, authority, here, tuple(ports.channels))
+    others, whose = route_ask(tx, settings.people, authority, here, tuple(ports.channels), at)
     ask = Ask(
         AskId(""),
         "approval",

@@ -83,7 +83,7 @@ def _raise(tx: Tx, ports: Ports, id: AskId, workspace: str, host: str) -> bool:
     engine = settings.engine_titles.get(turn.engine) or turn.engine.capitalize()
     authority = Authority(settings.approvals.get("destructive", DESTRUCTIVE), turn.prompt.authors, place)
     here = turn.conversation_id
-    others, whose = route_ask(tx, settings.people, authority, here, tuple(ports.channels))
+    others, whose = route_ask(tx, settings.people, authority, here, tuple(ports.channels), at)
     call = _open_call(tx, turn) if len(turns) == 1 else None
     named = OPEN_CALL.format(title=first_line(call.title)[:CALL_CHARS]) if call else ""
     ask = Ask(

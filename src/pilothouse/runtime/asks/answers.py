@@ -49,14 +49,14 @@ from pilothouse.runtime.ports import (
     control_of,
     no_call,
 )
-from pilothouse.runtime.roles import name_of, role_of
+from pilothouse.runtime.roles import name_of, note_use, role_of
 from pilothouse.runtime.settings import Settings
 
 DAY_S = 86_400.0
 REFUSALS_A_DAY = 20
 """Audited refusals of one stranger; of a known person three times as many, of all strangers together fifty times."""
 MOST_INPUT_BYTES = 4_000_000
-NO_ENGINE = EngineId("")
+NO_ENGINE, NOWHERE = EngineId(""), ConversationId("")
 TASK_TOPICS = "schedule."
 """The topics of asks about a schedule begin so."""
 
@@ -370,7 +370,15 @@ class AnswerService:
         decision = msgspec.structs.replace(decision, by=by.id, text=text, input=instead)
         answer = Answer(ask_id, payload_hash, decision, by, at)
         answers = Answers(ports.settings(), ports.ids, ports.tool_class, ports.topics, ports.read_call)
-        taken = await ports.store.write(lambda tx: answers.take(tx, answer))
+
+        def unit(tx: Tx) -> AnswerResult:
+            taken = answers.take(tx, answer)
+            here = taken.row.conversation_id if taken.row is not None else NOWHERE
+            if here.partition(":")[0] == by.id.partition(":")[0]:  # else it was answered on another channel
+                note_use(tx, here, at)
+            return taken
+
+        taken = await ports.store.write(unit)
         ports.signals.poke(OUTBOX)
         if taken.row is not None:
             ports.signals.poke(INBOX, ASKS, PLACES, *map(control_of, taken.wake))

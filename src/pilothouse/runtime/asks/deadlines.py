@@ -58,12 +58,12 @@ class Reminders:
         return bool(due)
 
     def _is_due(self, tx: Tx, row: AskRow, now: float) -> bool:
-        return self._moved(tx, row) is not None or any(_unreminded(tx, row, now))
+        return self._moved(tx, row, now) is not None or any(_unreminded(tx, row, now))
 
     def _show_due(self, tx: Tx, now: float) -> None:
         ports = self._ports
         for row in tx.asks.newest():
-            if (moved := self._moved(tx, row)) is not None:
+            if (moved := self._moved(tx, row, now)) is not None:
                 tx.asks.show_in(row.ask.id, moved.shown_in)
                 for place in moved.shown_in:
                     show_ask_in(tx, ports.ids, moved, place, now, occasion="asked")
@@ -71,12 +71,12 @@ class Reminders:
             for place in list(_unreminded(tx, row, now)):
                 show_ask_in(tx, ports.ids, row, place, now, occasion=REMINDER, before=before)
 
-    def _moved(self, tx: Tx, row: AskRow) -> AskRow | None:
+    def _moved(self, tx: Tx, row: AskRow, now: float) -> AskRow | None:
         """Return the ask with the places that it goes to now: nobody is at its own, and no other place shows it."""
-        if row.topic or row.shown_in or row.authority.approvers.route != "auto":
+        if row.shown_in or row.authority.approvers.route != "auto":
             return None
         people, served = self._ports.settings().people, self._ports.channels
-        places, whose = route_ask(tx, people, row.authority, row.conversation_id, served)
+        places, whose = route_ask(tx, people, row.authority, row.conversation_id, served, now)
         ask = msgspec.structs.replace(row.ask, whose=whose)
         return msgspec.structs.replace(row, ask=ask, shown_in=places) if places else None
 

@@ -312,13 +312,18 @@ def _files(tx: Tx, ask: Ask, at: float) -> tuple[Attachment, ...]:
 
 
 def route_ask(
-    tx: Tx, people: People, authority: Authority, here: ConversationId, served: Collection[ChannelId]
+    tx: Tx,
+    people: People,
+    authority: Authority,
+    here: ConversationId,
+    served: Collection[ChannelId],
+    at: float,
 ) -> tuple[tuple[ConversationId, ...], str]:
     """Return the other places that show an ask, and a text for its own conversation that names the people there; empty
     if its own is enough. `served` are the channels of this process: an ask of a place that was left goes to no other."""
     place, route, quorum = tx.conversations.get(here), authority.approvers.route, authority.approvers.quorum
     is_private = place is not None and place.private
-    was_left = route == "auto" and not is_attended(tx, here)
+    was_left = route == "auto" and not is_attended(tx, here, at)
     stays = route != "private" and not was_left
     present = _able_requesters(tx, people, authority) if is_private else set()
     if stays and (not is_private or len(present) >= quorum):
@@ -328,7 +333,7 @@ def route_ask(
     is_stuck = is_private and len(present) < quorum
     elsewhere = {user: home for user, home in able.items() if home != here}
     if was_left:
-        elsewhere = _reachable(tx, people, authority, elsewhere, served)
+        elsewhere = _reachable(tx, people, authority, elsewhere, served, at)
     if not is_stuck and (stays or not elsewhere):
         return (), ""
     places = tuple(dict.fromkeys(elsewhere.values()))[:MAX_CHATS]
@@ -342,11 +347,12 @@ def _reachable(
     authority: Authority,
     homes: Mapping[UserId, ConversationId],
     served: Collection[ChannelId],
+    at: float,
 ) -> dict[UserId, ConversationId]:
     """Return the owners whose private chat we reach now, or, if there is none, all such people."""
     places = tx.conversations.some(set(homes.values()))
     known = {home for home, place in places.items() if place.address.channel in served}
-    read = {user: home for user, home in homes.items() if home in known and is_attended(tx, home)}
+    read = {user: home for user, home in homes.items() if home in known and is_attended(tx, home, at)}
     owners = {user for user in read if role_of(tx, people, user, authority.workspace) == "owner"}
     return {user: home for user, home in read.items() if not owners or user in owners}
 

@@ -302,7 +302,7 @@ async def run_command(
         if not put.fresh:
             return Receipt("duplicate", put.row.id), conversation.id
         note_pieces(tx, ports.ids, message, put.row, at)
-        note_author(tx, by, conversation)
+        note_author(tx, by, conversation, at)
         if isinstance(way, Command):
             role = _role(tx, settings, by, conversation)
             call = CommandCall(tx, conversation, by, way.args, settings, ports.ids, at, role, prepared)

@@ -96,7 +96,7 @@ class Accept:
         if not put.fresh:
             return self._duplicate(tx)
         if message.kind == "chat":
-            note_author(tx, message.author, conversation)
+            note_author(tx, message.author, conversation, self._at)
         if note:
             return Receipt("queued", put.row.id, "Noted; it is passed on with your next message.")
         if asked is not None and (told := self._answer(tx, *asked, put.row.id)):

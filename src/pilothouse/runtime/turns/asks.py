@@ -164,10 +164,11 @@ class TurnAsks:
         if ask.kind != "question":
             approvers = settings.approvals[self._ports.tool_class(ask.call, self._workspace)]
         authority = Authority(approvers, turn.prompt.authors, self._workspace)
-        others, whose = route_ask(tx, settings.people, authority, turn.conversation_id, self._ports.channels)
+        here, served = turn.conversation_id, self._ports.channels
+        others, whose = route_ask(tx, settings.people, authority, here, served, now)
         return AskRow(
             msgspec.structs.replace(ask, whose=whose),
-            turn.conversation_id,
+            here,
             self._session_id,
             turn.id,
             engine_key,
