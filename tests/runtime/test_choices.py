@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import pytest
 from tests.runtime.puppet import PUPPET, PuppetEngine, Strings, echo
-from tests.runtime.rig import MAIN, MEMBER, Rig, open_rig
+from tests.runtime.rig import ADMIN, MAIN, MEMBER, Rig, open_rig
 from tests.runtime.test_commands import NAMES, OTHER, buttons, reply_to
 
 from pilothouse.core.ids import ConversationId
@@ -121,6 +121,55 @@ async def test_folders_below_a_root_are_listed_and_chosen(tmp_path: Path) -> Non
         await rig.channel.say("go")
         await rig.until_ended()
         assert [brief.workspace for brief in rig.engine.briefs] == [str(root / "shop")]
+
+
+def shop_is_trusted(workspace: str) -> ApprovalMode | None:
+    return "trusted" if workspace.endswith("shop") else None
+
+
+async def folders_of_turns(rig: Rig) -> list[str]:
+    await rig.channel.say("go")
+    await rig.until_ended(len(rig.engine.briefs) + 1)
+    return [PurePath(brief.workspace).name for brief in rig.engine.briefs]
+
+
+async def test_a_folder_with_a_wider_mode_is_asked_for_and_one_with_a_narrower_mode_is_not(
+    tmp_path: Path,
+) -> None:
+    for name in ("shop", "boat"):
+        (tmp_path / "projects" / name).mkdir(parents=True)
+    async with open_rig(tmp_path, roots=(str(tmp_path / "projects"),), mode_in=shop_is_trusted) as rig:
+        assert "boat, in a new session" in await reply_to(rig, "/bind boat")
+        told = await reply_to(rig, "/bind shop")
+        assert "(trusted) allows more than the one here (minimal). Please confirm it" in told
+        await rig.channel.answer(await rig.until_asked("its approval mode is trusted"), "deny")
+        assert await folders_of_turns(rig) == ["boat"]
+        await reply_to(rig, "/bind shop")
+        await rig.channel.answer(await rig.until_asked("its approval mode is trusted"), "allow")
+        await rig.until_said("shop, in a new session")
+        assert await folders_of_turns(rig) == ["boat", "shop"]
+        assert "boat, in a new session" in await reply_to(rig, "/bind boat"), "narrower"
+        assert await folders_of_turns(rig) == ["boat", "shop", "boat"]
+        assert await rig.store.read(lambda tx: tx.asks.open_in(MAIN)) == []
+
+
+async def test_only_an_owner_confirms_a_folder_with_a_wider_mode_and_is_asked_in_private(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "projects" / "shop").mkdir(parents=True)
+    async with open_rig(tmp_path, roots=(str(tmp_path / "projects"),), mode_in=shop_is_trusted) as rig:
+        await rig.channel.say("hi", "owners-own", private=True)
+        await rig.channel.say("/bind shop", author=ADMIN, private=False)
+        await rig.until_said("An owner is asked first.")
+        ask = await rig.until_asked("its approval mode is trusted")
+        shown = await rig.until_true(lambda: [text for text in rig.said("owners-own") if "Work in" in text])
+        assert "From Admin in memory:main." in shown[0]
+        assert not (await rig.channel.answer(ask, "allow", author=ADMIN)).accepted
+        assert (await rig.channel.answer(ask, "allow")).accepted
+        await rig.until_said("shop, in a new session")
+        await rig.channel.say("go")
+        await rig.until_ended()
+        assert PurePath(rig.engine.briefs[-1].workspace).name == "shop"
 
 
 async def test_a_member_is_not_told_which_folders_there_are(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ from pilothouse.runtime.asks.deadlines import Expiry, Reminders
 from pilothouse.runtime.asks.settle import REASON, settle_reason
 from pilothouse.runtime.budget.hold import BUDGET, settle_budget
 from pilothouse.runtime.channel_health import ChannelMonitor
+from pilothouse.runtime.commands.folders import BIND, settle_bind
 from pilothouse.runtime.commands.mode import MODE, settle_mode
 from pilothouse.runtime.delivery.deliver import Delivery
 from pilothouse.runtime.delivery.live import LiveViews
@@ -53,6 +54,7 @@ TOPICS: Topics = {
     JOIN: settle_join,
     BUDGET: settle_budget,
     MODE: settle_mode,
+    BIND: settle_bind,
     PAUSE: settle_pause,
     SCRIPT: settle_script,
     AGENT_QUESTION: settle_question,

@@ -1,7 +1,8 @@
 """`/bind`: the folder that a conversation works in: a configured workspace, or a folder below a configured root.
 
 A choice is a row of the store. Links are resolved before the check, and hidden folders are never offered or taken. The
-caller must be an admin both here and there.
+caller must be an admin both here and there. Where the approval mode of the folder is wider than the one here, an owner is
+asked first, as every widening of a permission is.
 """
 
 from __future__ import annotations
@@ -13,9 +14,15 @@ from pathlib import PurePath
 
 import anyio
 import anyio.to_thread
+import msgspec
 
-from pilothouse.core.message import CommandButton
-from pilothouse.core.people import AUTHORITY, allows
+from pilothouse.core.ask import Ask, AskRow, Decision
+from pilothouse.core.ids import AskId, IdMaker
+from pilothouse.core.message import CommandButton, Content
+from pilothouse.core.people import AUTHORITY, OWNERS, Authority, allows, may_say_yes
+from pilothouse.core.policy import MODES, ApprovalMode
+from pilothouse.core.store import Tx
+from pilothouse.runtime.asks.show import origin, raise_ask
 from pilothouse.runtime.commands.call import (
     QUOTES,
     CommandCall,
@@ -27,12 +34,20 @@ from pilothouse.runtime.commands.call import (
     session_of,
     workspace_in,
 )
+from pilothouse.runtime.commands.mode import OPEN_S, mode_here, mode_in
 from pilothouse.runtime.conversations.agent_groups import find_agent
-from pilothouse.runtime.roles import role_of
+from pilothouse.runtime.outbox import say
+from pilothouse.runtime.roles import approver_chats, role_of
 
 LOOK_S = 5.0
 LISTED = 12
 MAX_ENTRIES = 2000
+BIND = "bind"
+BOUND = "From your next message on: {folder}, in a new session."
+WIDER = "Work in {folder}? Agents may do more there without asking: its approval mode is {mode}, here it is {now}."
+CONFIRM = "The approval mode of that folder ({mode}) allows more than the one here ({now}). "
+BY_YOU = "Please confirm it with the question's buttons."
+BY_OWNER = "An owner is asked first."
 NO_OTHERS = "No other folders are set up. The owner can add some in the configuration: [gateway] roots."
 
 
@@ -107,8 +122,39 @@ def set_workspace(call: CommandCall) -> Reply:
         return refused
     if not allows(there, "command.bind.set"):
         return NotDone(f"Only an {AUTHORITY['command.bind.set']} of {said} may do that.")
+    now, mode = mode_here(call), mode_in(call, folder)
+    if MODES.index(mode) > MODES.index(now):
+        return _ask(call, folder, mode, now)
     save(call, workspace=folder, session_id=None)
-    return Reply(f"From your next message on: {folder}, in a new session.")
+    return Reply(BOUND.format(folder=folder))
+
+
+def _ask(call: CommandCall, folder: str, mode: ApprovalMode, now: ApprovalMode) -> Reply:
+    """Ask the owners of the folder: here, and if the caller is none of them, also in their private chats."""
+    tx, here, authority = call.tx, call.conversation.id, Authority(OWNERS, (call.by.id,), folder)
+    able = may_say_yes(authority, call.by.id, role_of(tx, call.settings.people, call.by.id, folder))
+    others = () if able else approver_chats(tx, call.settings.people, authority)
+    ask = Ask(
+        AskId(""),
+        "approval",
+        WIDER.format(folder=folder, mode=mode, now=now),
+        {"workspace": folder, "mode": mode},
+        expires_at=call.at + (OPEN_S if able else call.settings.ask_timeout_s),
+        whose=origin(tx, authority.requesters, here) if others else "",
+    )
+    places = (here, *(one for one in others if one != here))
+    raise_ask(tx, call.ids, ask, topic=BIND, authority=authority, places=places, at=call.at)
+    return Reply(CONFIRM.format(mode=mode, now=now) + (BY_YOU if able else BY_OWNER))
+
+
+def settle_bind(tx: Tx, ids: IdMaker, row: AskRow, decision: Decision, at: float) -> None:
+    """Carry out the answer to a folder with a wider mode."""
+    place = tx.conversations.get(row.conversation_id)
+    if decision.verdict != "allow" or place is None:
+        return
+    folder = str(row.ask.payload["workspace"])
+    tx.conversations.save(msgspec.structs.replace(place, workspace=folder, session_id=None))
+    say(tx, ids, place.id, Content(BOUND.format(folder=folder)), key=f"bind:{row.ask.id}", at=at)
 
 
 def _show(call: CommandCall) -> Reply:

@@ -47,7 +47,11 @@ ASKS: Mapping[ApprovalMode, str] = {
 
 def mode_here(call: CommandCall) -> ApprovalMode:
     """Return the approval mode of the next turn in this conversation."""
-    folder = workspace_in(call, session_of(call))
+    return mode_in(call, workspace_in(call, session_of(call)))
+
+
+def mode_in(call: CommandCall, folder: str) -> ApprovalMode:
+    """Return the approval mode that this conversation has, or would have, in a folder."""
     chosen = _fixed(call, folder)[0] or picked_mode(call.tx, os.path.realpath(folder)) or MODES[0]
     return narrower(chosen, call.settings.widest_in(folder))
 
