@@ -45,7 +45,9 @@ def make_shop(house: House) -> Path:
     return shop
 
 
-@pytest.mark.parametrize(("said", "kept"), [("y", "Trusted."), ("n", "Not trusted."), ("", "Not trusted.")])
+@pytest.mark.parametrize(
+    ("said", "kept"), [("y", "is trusted."), ("n", "is not trusted."), ("", "is not trusted.")]
+)
 def test_a_folder_that_brings_something_along_is_asked_about_once(house: House, said: str, kept: str) -> None:
     shop = make_shop(house)
     screen = start(house, shop, f"{said}\n")

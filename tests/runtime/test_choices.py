@@ -230,10 +230,13 @@ async def test_a_configured_mode_is_stronger_than_a_chat(tmp_path: Path) -> None
 
     async with open_rig(tmp_path, mode_in=configured) as rig:
         listed = await reply_to(rig, "/mode")
-        assert "→ trusted" in listed and "cannot be changed here: the configuration sets trusted" in listed
+        assert (
+            "→ trusted" in listed
+            and "cannot be changed here: the configuration sets the mode trusted" in listed
+        )
         assert not any("buttons" in post.part.data for post in rig.channel.sent), "no tap would change it"
         for mode in ("minimal", "full-access"):
-            assert "the configuration sets trusted" in await reply_to(rig, f"/mode {mode}")
+            assert "the configuration sets the mode trusted" in await reply_to(rig, f"/mode {mode}")
         assert await rig.store.read(lambda tx: tx.asks.open_in(MAIN)) == []
 
 
@@ -242,7 +245,7 @@ async def test_a_folder_that_accepts_less_is_not_widened(tmp_path: Path) -> None
         return "trusted"
 
     async with open_rig(tmp_path, widest_in=widest) as rig:
-        assert f"{tmp_path} accepts no more than trusted" in await reply_to(rig, "/mode full-access")
+        assert f"{tmp_path} accepts no wider mode than trusted" in await reply_to(rig, "/mode full-access")
         assert await rig.store.read(lambda tx: tx.asks.open_in(MAIN)) == []
         assert "confirm" in await reply_to(rig, "/mode trusted")
 

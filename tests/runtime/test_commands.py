@@ -134,7 +134,7 @@ async def test_status_tells_what_runs_how_and_where(tmp_path: Path) -> None:
         idle = await reply_to(rig, "/status")
         assert "idle" in idle
         assert "a new one" in idle
-        assert "Approvals: minimal (only reads without asking)" in idle
+        assert "Approval mode: minimal (only reads without asking)" in idle
         await rig.channel.say("one")
         await rig.until_live()
         await rig.channel.say("two")

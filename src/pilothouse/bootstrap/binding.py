@@ -30,7 +30,7 @@ from pilothouse.runtime.turns.prompt import unframe
 from pilothouse.runtime.turns.start import fits_engine
 
 QUESTION = """\
-How much may {engine} do in {folder} without asking?
+Approval mode: how much may {engine} do in {folder} without asking?
   1  minimal      read in this folder
   2  trusted      also change files in this folder
   3  full-access  everything that no rule denies

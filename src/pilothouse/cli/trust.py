@@ -42,17 +42,18 @@ if TYPE_CHECKING:
     from pilothouse.core.store import Tx
 
 MEANING = """\
-Trusted: {path}
-Engines now use this folder's own settings and hooks, MCP servers and CLAUDE.md.
-These can run programs as you. To undo: `pilothouse untrust {path}`"""
+This folder is trusted now: {path}
+Engines use its own settings and hooks, MCP servers and CLAUDE.md.
+These can run programs as you. To undo: `pilothouse untrust {path}`
+The approval mode, which says what needs a question, stays as it is."""
 
 OFFERED_MEANING = (
     "If you trust the folder, engines use all of that, and some of it can run programs as you. "
-    "If not, engines work here without it."
+    "If not, engines work here without it. The approval mode, which says what needs a question, stays as it is."
 )
 KEPT = {
-    True: "Trusted. To undo: `pilothouse untrust {path}`",
-    False: "Not trusted. To change that: `pilothouse trust {path}`",
+    True: "The folder is trusted. To undo: `pilothouse untrust {path}`",
+    False: "The folder is not trusted. To change that: `pilothouse trust {path}`",
 }
 
 

@@ -31,7 +31,7 @@ from pilothouse.runtime.outbox import say
 MODE = "mode"
 OPEN_S = 600.0
 CHANGES = "/mode NAME changes it."
-FIXED = "the configuration sets {mode} for {folder}. On the machine, `pilothouse config show` says where."
+FIXED = "the configuration sets the mode {mode} for {folder}. On the machine, `pilothouse config show` says where."
 WHY_NARROW = "It is a home folder, or its own .pilothouse.toml says so."
 MEANS: Mapping[ApprovalMode, str] = {
     "minimal": "only reads without asking",
@@ -69,7 +69,7 @@ def set_mode(call: CommandCall) -> Reply:
     if fixed is not None:
         return NotDone(f"Nothing was changed: {why.format(mode=fixed, folder=folder)}")
     if mode != narrower(mode, widest := call.settings.widest_in(folder)):
-        return NotDone(f"Nothing was changed: {folder} accepts no more than {widest}. {WHY_NARROW}")
+        return NotDone(f"Nothing was changed: {folder} accepts no wider mode than {widest}. {WHY_NARROW}")
     if MODES.index(mode) <= MODES.index(now):
         pick_mode(call.tx, folder, mode, call.at, call.by.id)
         return Reply(changed(mode, folder))
@@ -99,7 +99,7 @@ def settle_mode(tx: Tx, ids: IdMaker, row: AskRow, decision: Decision, at: float
 
 
 def changed(mode: ApprovalMode, folder: str) -> str:
-    return f"From the next message on in {folder}: {mode}. The agent {MEANS[mode]}."
+    return f"From the next message on, the approval mode in {folder} is {mode}. The agent {MEANS[mode]}."
 
 
 def _list(call: CommandCall, folder: str, now: ApprovalMode) -> Reply:
@@ -113,7 +113,7 @@ def _list(call: CommandCall, folder: str, now: ApprovalMode) -> Reply:
 def _fixed(call: CommandCall, folder: str) -> tuple[ApprovalMode | None, str]:
     """Return a mode that no chat can change, and why."""
     if flag := wishes_of(call.tx, call.conversation.id).approval_mode:
-        return flag, "this chat was opened with {mode}, which holds until it is closed."
+        return flag, "this chat was opened with the mode {mode}, which holds until it is closed."
     if configured := call.settings.mode_in(folder):
         return configured, FIXED
     return None, ""

@@ -53,7 +53,7 @@ def show_status(call: CommandCall) -> Reply:
         "Engine": engine_of(call, session),
         "Model": binding_of(call).model or (session.model if session else None) or "the engine's default",
         "Folder": folder,
-        "Approvals": f"{mode} ({MEANS[mode]})",
+        "Approval mode": f"{mode} ({MEANS[mode]})",
         "Isolation": call.settings.isolation_of(folder, engine_of(call, session)),
         "Session": describe(call, session) if session else "a new one with your next message",
         "Queue": f"{len(queued(call))} waiting",
