@@ -1,4 +1,4 @@
-"""Pilothouse steers every coding agent you run from every chat you use.
+"""Pilothouse steers your coding agent from your phone, your team's chat and your terminal.
 
 Import nothing here: `pilothouse --version` must cost no more than the interpreter itself.
 """

@@ -9,6 +9,7 @@ import sys
 
 import pytest
 from tests.cli.conftest import House
+from tests.dists import ROOT
 
 from pilothouse import __version__
 
@@ -86,6 +87,13 @@ def test_help_lists_every_command_and_those_of_plugins_without_importing_them(ho
 def test_a_plugins_command_runs_and_cannot_take_a_built_in_name(house: House) -> None:
     assert house.run("wave").stdout == "hello\n"
     assert house.run("status").stdout.startswith("gateway  not running")
+
+
+def test_help_says_first_what_the_product_does_as_the_readme_does(house: House) -> None:
+    text = " ".join(house.run("--help").stdout.split())
+    said = "your coding agent from your phone, your team's chat and your terminal."
+    assert f"COMMAND [ARGS]... Steer {said}" in text
+    assert f"**Pilothouse steers {said}**" in (ROOT / "README.md").read_text()
 
 
 def test_help_is_a_command_too(house: House) -> None:

@@ -116,4 +116,4 @@ def _plugin_commands() -> dict[str, str]:
 )
 @click.version_option(__version__, "-V", "--version", message="pilothouse %(version)s")
 def pilothouse() -> None:
-    """Steer every coding agent you run from every chat you use."""
+    """Steer your coding agent from your phone, your team's chat and your terminal."""
