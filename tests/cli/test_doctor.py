@@ -7,6 +7,7 @@ import json
 import os
 import socket
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,14 @@ from tests.dists import write_dist
 from tests.new_store import put_new_store
 from typing_extensions import override
 
+from pilothouse.bootstrap.machine import this_node
 from pilothouse.cli.doctor import check_files
 from pilothouse.cli.doctor_store import Check, Disk, check_store
 from pilothouse.config import Models, find_paths, load
-from pilothouse.core.store import NodeInfo, Tx
+from pilothouse.core.ids import ChannelId
+from pilothouse.core.store import NodeInfo, Role, Tx
 from pilothouse.plugins import Plugins
+from pilothouse.runtime.channel_status import HealthNote, note_health
 from pilothouse.stores.sqlite import STORE, SqliteConfig
 
 GUEST = """
@@ -133,13 +137,33 @@ def test_a_webhook_that_nothing_serves_is_broken_only_while_a_gateway_runs(house
     def join(tx: Tx) -> None:
         tx.nodes.join(NodeInfo("there", "another", 1, ""), ("channels",), time.time() + 3600)
 
-    async def serve() -> None:
-        async with STORE.open(STORE.config(path=str(house.home / "pilothouse.db"))) as store:
-            await store.write(join)
-
-    asyncio.run(serve())
+    with_store(house, join)
     found = checks(house)["channel webhook"]
     assert (found["state"], found["text"]) == ("broken", f"the gateway runs, but {free}")
+    assert found["fix"] == "pilothouse up", "which names a gateway elsewhere that is in the way"
+
+
+def test_a_channel_that_only_the_running_gateway_finds_in_trouble_comes_with_its_restart(
+    house: House,
+) -> None:
+    house.config.write_text('[channels.telegraph]\ntoken = "t"\n')
+    more = with_service(house, "active")
+
+    def join(tx: Tx, info: NodeInfo, *roles: Role) -> None:
+        tx.nodes.join(info, ("channels", *roles), time.time() + 3600)
+        note_health(tx, ChannelId("telegraph"), HealthNote(time.time(), trouble="The line is cut."))
+
+    def fix() -> str:
+        found = checks(house, **more)["channel telegraph"]
+        assert found["text"] == "the running gateway reports: The line is cut."
+        return found["fix"].partition("if it stays, restart the gateway: ")[2]
+
+    with_store(house, lambda tx: join(tx, NodeInfo("pilothouse up", "another", 1, "")))
+    assert fix() == "pilothouse up", "which names a gateway elsewhere"
+    unit_of(house)
+    assert fix() == "pilothouse service install, which restarts it"
+    with_store(house, lambda tx: join(tx, this_node("pilothouse up"), "engines"))
+    assert fix() == f"kill {os.getpid()}, then pilothouse up"
 
 
 def test_who_holds_the_engines_is_told(lived_in: House) -> None:
@@ -163,18 +187,27 @@ def test_a_home_that_cannot_be_written_is_found_even_by_root(house: House) -> No
 
 
 def test_the_service_is_looked_at(house: House) -> None:
-    tools = house.home / "bin"
-    tools.mkdir()
-    (tools / "systemctl").write_text("#!/bin/sh\necho ActiveState=failed\n")
-    (tools / "systemctl").chmod(0o755)
-    more = {"PATH": f"{tools}{os.pathsep}{os.environ['PATH']}", "HOME": str(house.home)}
+    more = with_service(house, "failed")
     found = checks(house, **more)["service"]
     assert (found["state"], found["fix"]) == ("off", "pilothouse service install")
+    unit_of(house)
+    found = checks(house, **more)["service"]
+    assert (found["state"], found["fix"]) == ("warn", "pilothouse service logs")
+
+
+def with_service(house: House, state: str) -> dict[str, str]:
+    """The environment of a machine whose systemd says this of every unit."""
+    tools = house.home / "bin"
+    tools.mkdir()
+    (tools / "systemctl").write_text(f"#!/bin/sh\necho ActiveState={state}\n")
+    (tools / "systemctl").chmod(0o755)
+    return {"PATH": f"{tools}{os.pathsep}{os.environ['PATH']}", "HOME": str(house.home)}
+
+
+def unit_of(house: House) -> None:
     unit = house.home / ".config/systemd/user/pilothouse.service"
     unit.parent.mkdir(parents=True)
     unit.write_text("[Service]\n")
-    found = checks(house, **more)["service"]
-    assert (found["state"], found["fix"]) == ("warn", "pilothouse service logs")
 
 
 def test_login_and_model_are_tried_and_not_guessed(house: House) -> None:
@@ -201,10 +234,10 @@ def test_a_store_that_does_not_open_is_broken_and_no_store_is_fine(house: House)
     assert checks(house)["store"]["state"] == "broken"
 
 
-def with_store(house: House) -> None:
+def with_store(house: House, unit: Callable[[Tx], object] = lambda tx: None) -> None:
     async def make() -> None:
-        async with STORE.open(SqliteConfig(path=str(house.home / "pilothouse.db"))):
-            pass
+        async with STORE.open(SqliteConfig(path=str(house.home / "pilothouse.db"))) as store:
+            await store.write(unit)
 
     asyncio.run(make())
 

@@ -19,7 +19,7 @@ from pilothouse.cli.channels import (
 )
 from pilothouse.cli.doctor_store import Check, State
 from pilothouse.cli.engines import engine_problem
-from pilothouse.cli.service import find_system
+from pilothouse.cli.service import find_system, foreground_gateway
 from pilothouse.config import AUTO, Adapter, Config
 from pilothouse.core.channel import ChannelSpec
 from pilothouse.core.engine import EngineSpec, EngineStatus
@@ -94,7 +94,8 @@ def check_channels(plugins: Plugins, config: Config) -> Iterator[Check]:
             continue
         found = [Check(name, "warn", one.text, one.fix) for one in channel_findings(row.spec, channel)]
         if trouble := channel_trouble(row.spec.id):
-            found.append(Check(name, "warn", f"the running gateway reports: {trouble}", "pilothouse status"))
+            fix = f"if it stays, restart the gateway: {_restart()}"
+            found.append(Check(name, "warn", f"the running gateway reports: {trouble}", fix))
         title = f"{row.spec.title}: {met.name} answers" if met.name else row.spec.title
         yield from found or [Check(name, "ok", title)]
 
@@ -104,8 +105,16 @@ def _check_idle(name: str, spec: ChannelSpec, tried: str) -> Check:
     if is_served():
         trouble = channel_trouble(spec.id)
         why = f"; it reports: {trouble}" if trouble else ""
-        return Check(name, "broken", f"the gateway runs, but {tried}{why}", "restart the gateway")
+        return Check(name, "broken", f"the gateway runs, but {tried}{why}", _restart())
     return Check(name, "ok", f"{spec.title}: {tried}")
+
+
+def _restart() -> str:
+    """Returns what restarts the gateway."""
+    if (found := foreground_gateway()) is not None:
+        return f"kill {found.info.pid}, then pilothouse up"
+    is_in_service = any(check.state == "ok" for check in check_service())
+    return "pilothouse service install, which restarts it" if is_in_service else "pilothouse up"
 
 
 def check_service() -> Iterator[Check]:

@@ -53,7 +53,7 @@ def install(only_print: bool) -> None:
     print(f"Installed and started: {tilde(system.file)}")
     for text in told:
         say(text, sys.stdout)
-    if (other := _foreground_gateway()) is not None:
+    if (other := foreground_gateway()) is not None:
         say(IN_THE_WAY.format(pid=other.info.pid), sys.stdout)
     say("To see whether it works: pilothouse status", sys.stdout)
 
@@ -140,8 +140,8 @@ def _system() -> ServiceSystem:
     return find_system(sys.platform, os.environ)
 
 
-def _foreground_gateway() -> Node | None:
-    """Returns a gateway that held the store before the service."""
+def foreground_gateway() -> Node | None:
+    """Returns a gateway that holds the store and is not the service."""
     try:
         nodes = read_store(lambda tx: tx.nodes.list()) or []
     except PilothouseError:
