@@ -6,6 +6,7 @@ import os
 import re
 import unicodedata
 from collections.abc import Collection
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
 from msgspec import Struct
@@ -111,13 +112,11 @@ class Attachments:
             os.makedirs(self._uploads, mode=0o700, exist_ok=True)
             return Path(self._uploads)
         folder = Path(self._workspace, DOWNLOADS)
-        try:
-            folder.mkdir()
-            (folder / ".gitignore").write_text("*\n")  # what people send stays out of the repository
-        except FileExistsError:
-            pass
+        folder.mkdir(exist_ok=True)
         if os.path.realpath(folder) != str(folder):
             raise OSError(0, f"{DOWNLOADS} leads out of the workspace")
+        with suppress(FileExistsError), (folder / ".gitignore").open("x") as ignored:
+            ignored.write("*\n")  # what people send stays out of the repository
         return folder
 
 

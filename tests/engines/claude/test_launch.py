@@ -127,22 +127,33 @@ async def test_an_attachment_lands_in_its_folder_whatever_it_is_called(
     assert [path.name for path in tmp_path.iterdir()] == ["downloads"]
 
 
-async def test_git_does_not_see_what_people_send(tmp_path: Path) -> None:
+@pytest.mark.parametrize("was_there", [False, True])
+async def test_git_does_not_see_what_people_send(tmp_path: Path, was_there: bool) -> None:
     blobs = MemoryBlobs()
     file = await blobs.put(b"text", "notes.txt", "text/plain")
     await anyio.run_process(["git", "init", "-q", str(tmp_path)])
+    if was_there:
+        (tmp_path / "downloads").mkdir()
     await PromptComposer(blobs, str(tmp_path)).compose(Prompt("look", (file,)), ID)
     assert (tmp_path / "downloads" / "notes.txt").exists()
     status = ["git", "-C", str(tmp_path), "status", "--porcelain"]
     assert (await anyio.run_process(status)).stdout == b""
 
 
-async def test_a_downloads_folder_of_the_repository_itself_is_left_as_it_is(tmp_path: Path) -> None:
-    blobs = MemoryBlobs()
-    (tmp_path / "downloads").mkdir()
+@pytest.mark.parametrize("is_link", [False, True])
+async def test_what_a_repository_ignores_in_its_downloads_is_left_as_it_is(
+    tmp_path: Path, is_link: bool
+) -> None:
+    blobs, downloads, elsewhere = MemoryBlobs(), tmp_path / "repo" / "downloads", tmp_path / "elsewhere"
+    downloads.mkdir(parents=True)
+    if is_link:
+        (downloads / ".gitignore").symlink_to(elsewhere)
+    else:
+        (downloads / ".gitignore").write_text("*.iso\n")
     file = await blobs.put(b"text", "notes.txt", "text/plain")
-    await PromptComposer(blobs, str(tmp_path)).compose(Prompt("look", (file,)), ID)
-    assert [path.name for path in (tmp_path / "downloads").iterdir()] == ["notes.txt"]
+    await PromptComposer(blobs, str(downloads.parent)).compose(Prompt("look", (file,)), ID)
+    assert (downloads / "notes.txt").read_bytes() == b"text"
+    assert not elsewhere.exists() if is_link else (downloads / ".gitignore").read_text() == "*.iso\n"
 
 
 async def test_a_downloads_folder_that_leads_elsewhere_gets_nothing(tmp_path: Path) -> None:
