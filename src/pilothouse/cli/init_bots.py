@@ -103,6 +103,7 @@ def _try_token(
     if channel == TELEGRAM:
         print(f"This is {met.name}.")
         return bot
+    print_qr(met.link, columns_of(sys.stdout))
     say(f"This is {met.name}. Open this to invite it to your server:\n  {met.link}", sys.stdout)
     place, problem = _look(settings, flags.place_id) if flags.place_id else ("", "")
     if problem:

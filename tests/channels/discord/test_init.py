@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import re
 import tomllib
+from functools import partial
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
+import anyio
 import pytest
 from tests.channels.discord.installed import Installed, start
 from tests.channels.discord.server.running import Server
+from tests.cli.conftest import House, with_bots
 
 from pilothouse.channels.discord.servers import INVITED
+from pilothouse.cli.pair import render_qr
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.timeout(240)]
 
@@ -58,6 +62,20 @@ async def test_init_tries_the_token_invites_and_up_lets_the_first_person_in(
         assert re.search(r"✓ channel discord +Discord", (await installed.run("doctor"))[1])
         assert await running.leave() == 0
     assert re.search(r"discord +on +Discord", (await installed.run("channels"))[1])
+
+
+async def test_on_a_terminal_a_phone_can_read_the_invitation_from_the_screen(
+    server: Server, tmp_path: Path
+) -> None:
+    house = House(tmp_path)
+    with_bots(house)
+    flags = ("--discord", "--discord-api", server.api_base, "--workspace", str(tmp_path))
+    init = partial(house.on_a_terminal, "init", "--yes", *flags, DISCORD_TOKEN=server.token, LANG="C.UTF-8")
+    code, screen = await anyio.to_thread.run_sync(init)
+    assert code == 0, screen
+    (link,) = re.findall(r"https://\S+oauth2\S+", screen)
+    assert render_qr(link).replace("\n", "\r\n") in screen
+    assert "\x1b" not in house.run("init", "--yes", *flags, DISCORD_TOKEN=server.token).stdout
 
 
 async def test_what_no_flag_says_is_asked_and_a_wrong_channel_is_refused(
@@ -107,7 +125,9 @@ async def test_a_refused_token_shows_in_status_and_doctor(server: Server, tmp_pa
     installed = Installed(tmp_path, server)
     token = {"PILOTHOUSE__CHANNELS__DISCORD__TOKEN": server.token[:-1] + "x"}
     async with start(installed, "up", **token) as running:
-        await running.until_said("(?s)no channel is connected .*\ndiscord is not connected: Discord refuses")
+        await running.until_said(
+            r"(?m)no channel is connected (.|\n)*^discord is not connected: Discord refuses"
+        )
         status = ""
         while "Discord refuses the bot token" not in status:
             status = " ".join((await installed.run("status", **token))[1].split())
