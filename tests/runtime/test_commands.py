@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -467,3 +468,13 @@ async def test_the_same_command_twice_happens_once(tmp_path: Path) -> None:
         assert (first.state, again.state) == ("queued", "duplicate")
         await rig.until_idle()
         assert len(rig.said()) == 1
+
+
+async def test_what_replaces_a_webhook_is_said_to_a_watcher_as_a_command_that_works(tmp_path: Path) -> None:
+    async with open_rig(tmp_path, PuppetEngine()) as rig:
+        told = await reply_to(rig, "/watch ann/shop#7")
+        assert "docs/" not in told and "pilothouse " not in told, "nothing that a phone cannot open or run"
+        (instead,) = re.findall("`(/.+)`", told)
+        assert (await reply_to(rig, instead)).startswith("Added task-")
+        (added,) = await rig.store.read(lambda tx: tx.schedules.of())
+    assert added.prompt == "Look at the checks and reviews of ann/shop#7"

@@ -23,8 +23,9 @@ USAGE = "Name a pull request as owner/name#7 or by its address; `/watch off owne
 NONE = "No pull request is watched here."
 ENDED = "{pull} is no longer watched here."
 BEGUN = (
-    "Watching {pull}: a failed check wakes me once for each commit, and so does a review. "
-    "It needs a webhook of GitHub's: docs/channels/webhook.md."
+    "Watching {pull}: a failed check wakes me once for each commit, and so does a review. GitHub tells me of them if "
+    "Settings → Webhooks of the repository lists a webhook for me. Without one, send "
+    "`/tasks add every 30m Look at the checks and reviews of {pull}`."
 )
 
 
