@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
-from tools.words import FILE, render, sentences
+from tools.words import FILE, SOURCE, render, sentences
 
 
 def test_the_file_has_every_sentence_of_the_source() -> None:
@@ -29,3 +30,15 @@ def test_the_file_has_every_sentence_of_the_source() -> None:
 def test_a_sentence_is_shown_with_the_names_of_its_values(tmp_path: Path, code: str, said: list[str]) -> None:
     (file := tmp_path / "module.py").write_text(code)
     assert list(sentences(file)) == said
+
+
+def test_sentences_are_written_in_one_style() -> None:
+    """In the source too: `words.txt` leaves out what is said in the place of a value."""
+    texts = {str(file): file.read_text() for file in SOURCE.rglob("*.py")}
+    wrong = {
+        "an apostrophe is plain": r"\w’\w",
+        "an id says that it is a session's": r"\bsession \{(?:session\.id|known\[0\]\.id|\w+\.session(?:_id)?)\}",
+    }
+    for rule, pattern in wrong.items():
+        found = [f"{name}: {hit[0]}" for name, text in texts.items() if (hit := re.search(pattern, text))]
+        assert found == [], rule

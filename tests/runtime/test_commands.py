@@ -258,10 +258,10 @@ async def test_who_may_not_choose_the_engine_has_none_looked_at(tmp_path: Path) 
 
 async def test_model_reaches_the_engine_and_can_be_taken_back(tmp_path: Path) -> None:
     async with open_rig(tmp_path) as rig:
-        assert "engine’s default" in await reply_to(rig, "/model")
+        assert "engine's default" in await reply_to(rig, "/model")
         for nothing in ('""', "''", '" "'):
             told = await reply_to(rig, f"/model {nothing}")
-            assert "The model is the engine’s default." in told
+            assert "The model is the engine's default." in told
             assert "/model default" in told
         assert "big-one" in await reply_to(rig, "/model big-one")
         await rig.channel.say("one")
@@ -269,7 +269,7 @@ async def test_model_reaches_the_engine_and_can_be_taken_back(tmp_path: Path) ->
         await reply_to(rig, '/model "small-one"')
         await rig.channel.say("two")
         await rig.until_ended(2)
-        assert "engine’s default" in await reply_to(rig, "/model default")
+        assert "engine's default" in await reply_to(rig, "/model default")
         await rig.channel.say("three")
         await rig.until_ended(3)
         assert [brief.model for brief in rig.engine.briefs] == ["big-one", "small-one", None]

@@ -73,7 +73,7 @@ async def test_the_ask_of_a_script_goes_to_the_owner_s_private_chat(tmp_path: Pa
         await rig.store.write(lambda tx: note_attendance(tx, MAIN, None, rig.ports.clock.now()))
         await rig.channel.say("go")
         text = await sent_to_phone(rig)
-        assert "From Person’s memory chat." in text and "Also sent to" not in text, "Alice knows who she is"
+        assert "From Person's memory chat." in text and "Also sent to" not in text, "Alice knows who she is"
         assert any("Also sent to: Alice." in said for said in rig.said())
         assert not any("make" in said for said in rig.said("admins-own")), "only owners are asked"
         assert (await rig.channel.say("yes", "phone", author=ALICE)).text == "Allowed by Alice: make."
@@ -96,14 +96,14 @@ async def test_an_ask_follows_its_owner_when_the_terminal_is_left(tmp_path: Path
             "An approval is still open. It goes to Alice in a private chat on memory, for up to"
         )
         rig.ports.signals.poke(ASKS)
-        assert "From Person’s memory chat." in await sent_to_phone(rig)
+        assert "From Person's memory chat." in await sent_to_phone(rig)
         rig.ports.signals.poke(ASKS)
         assert (await rig.channel.answer(ask, "allow", author=ALICE)).accepted
         await rig.until_said("told: allow")
         await rig.until_idle()
         closed, told = rig.said("phone")[1:]
         assert closed == "Allowed by Alice: make", "it was shown once, and is settled there too"
-        assert told == "From Person’s memory chat.\n\ntold: allow ", "and the answer arrives in both places"
+        assert told == "From Person's memory chat.\n\ntold: allow ", "and the answer arrives in both places"
 
 
 PATIENT: dict[str, Any] = {"hold_s": 1e9, "hang_after_s": 1e9, "lease_s": 1e9}
@@ -233,10 +233,10 @@ async def test_the_result_is_also_told_where_an_owner_answered_the_ask(
         (turn,) = await rig.until_ended()
         await rig.until_idle()
         closed, *told = [*rig.said("phone"), *rig.said("admins-own")][1:]
-        rest = [text for text in told if text.startswith("From Person’s memory chat.\n\n")]
+        rest = [text for text in told if text.startswith("From Person's memory chat.\n\n")]
         assert len(rest) == len(copies), [closed, *told]
         for text, copy in zip(rest, copies, strict=True):
-            assert text.removeprefix("From Person’s memory chat.\n\n").startswith(copy)
+            assert text.removeprefix("From Person's memory chat.\n\n").startswith(copy)
         await rig.channel.say(f"/show {turn.id}", "phone", author=ALICE)
         shown = "Nothing here is called" if not copies else turn.answer or "The disk is full."
         await rig.until_true(lambda: shown in rig.said("phone")[-1])
@@ -490,7 +490,7 @@ async def test_an_owner_brings_an_open_ask_to_their_phone_with_asks(tmp_path: Pa
         await rig.channel.say("/asks", "admins-own", author=ADMIN)
         await rig.until_true(lambda: "No questions or approvals yet." in rig.said("admins-own"))
         await rig.channel.say("/asks", "phone", author=ALICE)
-        assert "From Person’s memory chat." in await sent_to_phone(rig)
+        assert "From Person's memory chat." in await sent_to_phone(rig)
         await rig.channel.say(f"/show {ask.id}", "phone", author=ALICE)
         await rig.until_true(lambda: any("SHA-256" in text for text in rig.said("phone")))
         assert (await rig.channel.say("yes", "phone", author=ALICE)).text == "Allowed by Alice: make."

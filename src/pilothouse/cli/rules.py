@@ -146,7 +146,7 @@ def _print(as_json: bool) -> None:
             line.id or "-",
             line.rule,
             f"{line.workspace} (lapsed: another folder is there)" if line.lapsed else line.workspace,
-            f"session {line.session}" if line.session else line.source,
+            line.session or line.source,
         )
         for line in lines
     ]

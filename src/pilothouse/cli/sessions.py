@@ -60,7 +60,7 @@ def export(id: str, form: str) -> None:
     session, entries = read_store(lambda tx: _transcript(tx, id)) or _transcript_missing(id)
     if not entries:
         raise ConfigError(
-            f"The session {session.id} has no transcript: nothing was said in it, or it was deleted after transcript_days."
+            f"{session.id} has no transcript: nothing was said in it, or it was deleted after transcript_days."
         )
     whole = json_lines(entries) if form == "jsonl" else heading(session) + markdown(entries)
     sys.stdout.write(whole.decode())

@@ -79,7 +79,7 @@ def find_log(word: str) -> SessionLog:
         raise UnknownSession(f'"{word}" may be any of {_list([log.where for log in logs])}')
     if known and not logs:
         raise UnknownSession(
-            f"the session {known[0].id} belongs to {engine}, which keeps no log to watch; "
+            f"{known[0].id} belongs to {engine}, which keeps no log to watch; "
             "`pilothouse turns` and `pilothouse trace TURN` show what it did"
         )
     if not logs:
@@ -105,7 +105,7 @@ def _find_sessions(word: str, tx: Tx) -> list[Session]:
 
 def _token_of(session: Session) -> tuple[str, str]:
     if session.resume is None:
-        raise UnknownSession(f"the session {session.id} has no output yet; send it a message first")
+        raise UnknownSession(f"{session.id} has no output yet; send it a message first")
     return session.engine, session.resume.value
 
 

@@ -368,7 +368,8 @@ def origin(tx: Tx, authors: Iterable[UserId], here: ConversationId) -> str:
     place, channel = tx.conversations.get(here), here.partition(":")[0]
     who = ", ".join(name_of(tx, user) for user in authors)
     if place is not None and place.private:
-        return f"From {f'{who}’s' if who else 'a'} {channel} chat."
+        whose = f"{who}'s" if who else "a"
+        return f"From {whose} {channel} chat."
     return f"From {f'{who} in ' if who else ''}{here}."
 
 

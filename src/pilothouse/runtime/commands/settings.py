@@ -28,6 +28,7 @@ from pilothouse.runtime.outbox import say
 from pilothouse.runtime.ports import Ports
 
 MODELS_NAMED = 20
+DEFAULT_MODEL = "the engine's default"
 TRIGGER_USAGE = "/trigger all, mention, reply, pattern WORDS, or default changes it."
 
 
@@ -67,7 +68,7 @@ def set_model(call: CommandCall) -> Reply:
     session = session_of(call)
     if session is not None:  # else the session would restore the model it was opened with
         call.tx.sessions.save(msgspec.structs.replace(session, model=model))
-    return Reply(f"From your next message on: {model or 'the engine’s default model'}.")
+    return Reply(f"From your next message on: {model or f'{DEFAULT_MODEL} model'}.")
 
 
 def _list_models(call: CommandCall) -> Reply:
@@ -78,7 +79,7 @@ def _list_models(call: CommandCall) -> Reply:
     names = found[:MODELS_NAMED]
     known = f" Known models: {', '.join(names)}." if names else ""
     others = [*(name for name in names if name != now), *(["default"] if now else [])]
-    text = f"The model is {now or 'the engine’s default'}. /model NAME changes it, /model default resets it."
+    text = f"The model is {now or DEFAULT_MODEL}. /model NAME changes it, /model default resets it."
     return Reply(f"{text}{known}", buttons=tuple(CommandButton(name, f"/model {name}") for name in others))
 
 

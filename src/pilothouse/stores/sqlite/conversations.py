@@ -69,7 +69,7 @@ class SessionTable:
         try:
             self._link.run("sessions.add", **_session_values(session))
         except sqlite3.IntegrityError as error:
-            raise StoreError(f"the session {session.id} is stored already") from error
+            raise StoreError(f"{session.id} is stored already") from error
         self._link.seen["sessions", session.id] = session
 
     def get(self, id: SessionId) -> Session | None:
@@ -80,7 +80,7 @@ class SessionTable:
 
     def save(self, session: Session) -> None:
         if not self._link.run("sessions.save", **_session_values(session)):
-            raise StoreError(f"the session {session.id} is not stored: add it first")
+            raise StoreError(f"{session.id} is not stored: add it first")
         self._link.seen["sessions", session.id] = session
 
     def of(self, conversation_id: ConversationId | None = None, *, limit: int = 100) -> list[Session]:

@@ -143,7 +143,7 @@ class TurnTable:
 
     def _refused(self, error: sqlite3.IntegrityError, turn: Turn) -> StoreError:
         if turn.status in LIVE and "turns.session_id" in str(error):
-            return SessionBusy(f"the session {turn.session_id} already has a live turn; {turn.id} must wait")
+            return SessionBusy(f"{turn.session_id} already has a live turn; {turn.id} must wait")
         return StoreError(f"the turn {turn.id} cannot be stored: {error}")
 
 
