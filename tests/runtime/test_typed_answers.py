@@ -13,6 +13,7 @@ from typing_extensions import override
 
 from pilothouse.channels.memory import PERSON, MemoryChannel
 from pilothouse.core.ask import Ask, Option, Verdict
+from pilothouse.core.errors import Rejected, Unconfirmed
 from pilothouse.core.event import TurnEnded
 from pilothouse.core.ids import AskId, ConversationId
 from pilothouse.core.message import Address, InboundMessage, MessageRef, Part
@@ -222,3 +223,40 @@ async def test_a_platforms_own_numbers_tell_what_came_first(tmp_path: Path) -> N
         )
         assert (await rig.gateway.desk.accept(early)).text == EARLY
         assert (await rig.gateway.desk.accept(late)).text == "Allowed by Person: make."
+
+
+class RefusingChannel(MemoryChannel):
+    """The first ask is refused, or is shown and not confirmed."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__()
+        self.error: Exception | None = error
+
+    @override
+    async def send(self, address: Address, part: Part) -> MessageRef:
+        if self.error is None or part.data["kind"] != "ask":
+            return await super().send(address, part)
+        error, self.error = self.error, None
+        if isinstance(error, Unconfirmed):
+            await super().send(address, part)
+        raise error
+
+
+@pytest.mark.parametrize("error", [Rejected("too long"), Unconfirmed("502")])
+@pytest.mark.parametrize("ask", [MAKE, NAME])
+async def test_an_ask_whose_message_failed_is_answered_by_words_all_the_same(
+    tmp_path: Path, error: Exception, ask: Ask
+) -> None:
+    channel = RefusingChannel(error)
+    async with open_rig(tmp_path, asking(ask), channel, retry_first_s=600.0) as rig:
+        await channel.say("go")
+        (row,) = await rig.until(lambda tx: tx.asks.open_in(MAIN))
+        asked = f"ask:{row.ask.id}:asked"
+
+        def was_tried(tx: Tx) -> bool:
+            sent = tx.outbox.by_key(asked)
+            return sent is not None and sent.status != "claimed" and sent.attempts > 0
+
+        await rig.until(was_tried)
+        assert (await channel.say("yes")).text != EARLY
+        assert await rig.until(lambda tx: not tx.asks.open_in(MAIN))

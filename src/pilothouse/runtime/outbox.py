@@ -151,8 +151,8 @@ def was_shown_before(tx: Tx, row: AskRow, place: ConversationId, message: Inboun
     else. The numbers of a platform that counts its messages tell; else times, which are of two clocks and whole seconds."""
     home = next((one for one in row.shown_in if split_task_place(one)[0] == place), row.conversation_id)
     asked = tx.outbox.by_key(ask_key(row, "asked", home))
-    if asked is not None and asked.status != "done":
-        return False
+    if asked is not None and asked.ended_at is None and (asked.status == "claimed" or is_unsent(tx, asked)):
+        return False  # it is being sent, or waits for that; one that failed may have been seen all the same
     sent = () if asked is None else tx.outbox.parts(asked.id)[-1:]
     ref = next((part.ref for part in sent), None)
     here = ref is not None and ref.address.place == message.address.place

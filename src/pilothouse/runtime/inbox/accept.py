@@ -185,7 +185,7 @@ class Accept:
         asks = [row for row in tx.asks.of_turn(live.id) if row.state == "open"]
         by = self._message.author.id
         whose = "your" if any(self._answers.may_answer(tx, row.authority, by) for row in asks) else "an"
-        if not any(was_shown_before(tx, row, self.place, self._message) for row in asks):
+        if asks and not any(was_shown_before(tx, row, self.place, self._message) for row in asks):
             return f"You sent this before I asked, so it is no answer; it comes after {whose} answer (/cancel drops it)."
         return f"I'm waiting for {whose} answer above; your message comes after it (/cancel drops it)."
 
