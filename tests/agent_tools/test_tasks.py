@@ -8,14 +8,20 @@ from pathlib import Path
 from tests.agent_tools.agent import Agent, Stage
 from tests.runtime.rig import MAIN, open_rig
 
+from pilothouse.channels.memory import PERSON
 from pilothouse.core.ask import Ask
 from pilothouse.core.call import Call
 from pilothouse.core.ids import AskId, ScheduleId
 from pilothouse.core.policy import Site, parse_rule
 from pilothouse.core.schedule import task_place
+from pilothouse.core.store import Tx
 from pilothouse.runtime.commands.watch import addresses_watching
+from pilothouse.runtime.conversations.binding import pick_mode
+from pilothouse.runtime.schedules.operations import NewSchedule, add_schedule
 from pilothouse.testing.clock import FakeClock
 from pilothouse.testing.policy import FixedPolicy
+
+NARROW = ScheduleId("task-narrow")
 
 
 async def test_an_agent_schedules_changes_and_removes_a_task(tmp_path: Path) -> None:
@@ -106,6 +112,41 @@ async def test_the_run_of_a_task_manages_the_tasks_of_its_chat(tmp_path: Path) -
     assert told["cancelled"].startswith(f"Removed {id}")
     assert "until it is merged" not in shown
     assert (left.conversation_id, left.workspace) == (MAIN, str(tmp_path))
+
+
+async def test_the_run_of_a_limited_task_cannot_have_its_words_run_without_that_limit(tmp_path: Path) -> None:
+    wide = ScheduleId("task-wide")
+
+    async def chat(agent: Agent) -> None:
+        pass
+
+    async def run(agent: Agent) -> None:
+        await agent.call("update_task", taskId=wide, prompt="Words of the limited run", processAfter="1h")
+
+    clock, stage = FakeClock(), Stage(chat, run)
+    async with open_rig(tmp_path, stage.engine, clock=clock) as rig:
+        await stage.play(rig)
+
+        def unit(tx: Tx) -> None:
+            pick_mode(tx, str(tmp_path), "full-access", clock.now(), "")
+            for wish in (
+                NewSchedule(conversation_id=MAIN, id=wide, prompt="wide", at="5h", by=PERSON.id),
+                NewSchedule(
+                    conversation_id=MAIN, id=NARROW, prompt="n", at="1h", by=PERSON.id, mode="minimal"
+                ),
+            ):
+                add_schedule(tx, rig.ports.ids, rig.ports.settings(), wish, clock.now())
+
+        await rig.store.write(unit)
+        rig.poke()
+        await clock.advance(3600)
+        await rig.until_ended(conversation=task_place(MAIN, NARROW))
+        await clock.advance(3700)
+        rig.poke()
+        await rig.until_ended(conversation=task_place(MAIN, wide))
+        assert not stage.errors
+        assert "Words of the limited run" in stage.engine.turns[-1].prompt.text
+        assert [brief.approval_mode for brief in stage.engine.briefs[-2:]] == ["minimal"] * 2
 
 
 async def test_a_repeated_call_adds_one_task_although_time_has_passed(tmp_path: Path) -> None:

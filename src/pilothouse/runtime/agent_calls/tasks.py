@@ -62,7 +62,8 @@ async def update_task(ports: Ports, caller: Caller, id: str, change: ScheduleCha
     def unit(tx: Tx) -> Done:
         at, settings = ports.clock.now(), ports.settings()
         found = find_among(_reached(tx, settings, caller), id)
-        return update_schedule(tx, ports.ids, settings, found.id, change, at, by=_by(caller), ruling=ruling)
+        most, by = widest_for(tx, caller.turn), _by(caller)
+        return update_schedule(tx, ports.ids, settings, found.id, change, at, most=most, by=by, ruling=ruling)
 
     return await _write(ports, caller, unit)
 

@@ -107,7 +107,11 @@ def widest_for(tx: Tx, turn: Turn) -> ApprovalMode | None:
     the turns that caused it. None is no limit."""
     wished = wishes_of(tx, turn.conversation_id).approval_mode
     before = turn.prompt.chain.mode if turn.prompt.chain else None
-    return narrower(wished, before) if wished and before else wished or before
+    return narrowest(wished, before)
+
+
+def narrowest(one: ApprovalMode | None, other: ApprovalMode | None) -> ApprovalMode | None:
+    return narrower(one, other) if one and other else one or other
 
 
 def mode_of(tx: Tx, settings: Settings, workspace: str, most: ApprovalMode | None) -> ApprovalMode:

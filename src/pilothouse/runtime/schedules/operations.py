@@ -23,7 +23,7 @@ from pilothouse.core.schedule import DAY_S, At, Cron, Every, Missed, Overlap, Ru
 from pilothouse.core.store import Tx
 from pilothouse.core.text import first_line
 from pilothouse.runtime.audit import record
-from pilothouse.runtime.conversations.binding import wishes_of, workspace_of
+from pilothouse.runtime.conversations.binding import narrowest, wishes_of, workspace_of
 from pilothouse.runtime.schedules.cron import find_zone
 from pilothouse.runtime.schedules.runs import begin_by_hand, rewrite_waiting, withdraw_waiting
 from pilothouse.runtime.schedules.script import NO_SCRIPT, ScriptRuling, ask_about_script, hash_script
@@ -194,10 +194,12 @@ def update_schedule(
     at: float,
     *,
     place: ConversationId | None = None,
+    most: ApprovalMode | None = None,
     by: str = "",
     ruling: ScriptRuling = NO_SCRIPT,
 ) -> Done:
-    """Change a schedule. A changed time counts at once, also for a paused one; a changed script is judged anew."""
+    """Change a schedule. A changed time counts at once, also for a paused one; a changed script is judged anew. From then on
+    it gets no wider approval mode than `most`."""
     before = find_schedule(tx, id, place)
     changes = {
         name: value for name in change.__struct_fields__ if (value := getattr(change, name)) is not UNSET
@@ -210,7 +212,7 @@ def update_schedule(
         name: changes[name] for name in ("missed", "overlap", "own_session", "max_age_s") if name in changes
     }
     _check_age(plain.get("max_age_s", before.max_age_s))
-    schedule = replace(before, **plain)
+    schedule = replace(before, mode=narrowest(before.mode, most), **plain)
     if "prompt" in changes:
         schedule = replace(schedule, prompt=_checked_prompt(changes["prompt"], settings))
     if {"cron", "every", "at", "zone"} & changes.keys():
