@@ -15,6 +15,7 @@ from pilothouse.core.message import Author
 from pilothouse.core.policy import ApprovalMode
 from pilothouse.core.turn import Turn
 from pilothouse.runtime.commands.retry import BUSY, NOTHING, OLDER
+from pilothouse.runtime.conversations.binding import pick_mode
 
 
 async def tap(rig: Rig, label: str, author: Author | None = None) -> str:
@@ -151,6 +152,19 @@ async def test_a_folder_with_a_wider_mode_is_asked_for_and_one_with_a_narrower_m
         assert "boat, in a new session" in await reply_to(rig, "/bind boat"), "narrower"
         assert await folders_of_turns(rig) == ["boat", "shop", "boat"]
         assert await rig.store.read(lambda tx: tx.asks.open_in(MAIN)) == []
+
+
+async def test_a_yes_to_a_folder_does_not_cover_a_mode_that_became_wider_since(tmp_path: Path) -> None:
+    shop = tmp_path / "projects" / "shop"
+    shop.mkdir(parents=True)
+    async with open_rig(tmp_path, roots=(str(tmp_path / "projects"),)) as rig:
+        await rig.store.write(lambda tx: pick_mode(tx, str(shop), "trusted", 1.0, ""))
+        await reply_to(rig, "/bind shop")
+        ask = await rig.until_asked("its approval mode is trusted")
+        await rig.store.write(lambda tx: pick_mode(tx, str(shop), "full-access", 1.0, ""))
+        await rig.channel.answer(ask, "allow")
+        await rig.until_said("allows more by now. Send /bind again.")
+        assert (await folders_of_turns(rig))[-1] != "shop"
 
 
 async def test_only_an_owner_confirms_a_folder_with_a_wider_mode_and_is_asked_in_private(

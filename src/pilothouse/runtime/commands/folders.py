@@ -36,6 +36,7 @@ from pilothouse.runtime.commands.call import (
 )
 from pilothouse.runtime.commands.mode import OPEN_S, mode_here, mode_in
 from pilothouse.runtime.conversations.agent_groups import find_agent
+from pilothouse.runtime.conversations.binding import picked_mode
 from pilothouse.runtime.outbox import say
 from pilothouse.runtime.roles import approver_chats, role_of
 
@@ -48,6 +49,7 @@ WIDER = "Work in {folder}? Agents may do more there without asking: its approval
 CONFIRM = "The approval mode of that folder ({mode}) allows more than the one here ({now}). "
 BY_YOU = "Please confirm it with the question's buttons."
 BY_OWNER = "An owner is asked first."
+WIDER_NOW = "Nothing was changed: the approval mode of {folder} allows more by now. Send /bind again."
 NO_OTHERS = "No other folders are set up. The owner can add some in the configuration: [gateway] roots."
 
 
@@ -153,8 +155,12 @@ def settle_bind(tx: Tx, ids: IdMaker, row: AskRow, decision: Decision, at: float
     if decision.verdict != "allow" or place is None:
         return
     folder = str(row.ask.payload["workspace"])
-    tx.conversations.save(msgspec.structs.replace(place, workspace=folder, session_id=None))
-    say(tx, ids, place.id, Content(BOUND.format(folder=folder)), key=f"bind:{row.ask.id}", at=at)
+    if picked_mode(tx, os.path.realpath(folder)) in MODES[MODES.index(row.ask.payload["mode"]) + 1 :]:
+        text = WIDER_NOW.format(folder=folder)
+    else:
+        tx.conversations.save(msgspec.structs.replace(place, workspace=folder, session_id=None))
+        text = BOUND.format(folder=folder)
+    say(tx, ids, place.id, Content(text), key=f"bind:{row.ask.id}", at=at)
 
 
 def _show(call: CommandCall) -> Reply:
