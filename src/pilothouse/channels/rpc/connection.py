@@ -29,7 +29,7 @@ from pilothouse.channels.rpc.notifications import (
 from pilothouse.channels.rpc.params import UiCapabilities, UiContext
 from pilothouse.channels.rpc.protocol import SESSION_NOT_FOUND
 from pilothouse.channels.rpc.translate import RunStatus, RunTranslator, context_left, update_of
-from pilothouse.channels.session_feed import Run, SessionFeed
+from pilothouse.channels.session_feed import Run, SessionFeed, query_desk
 from pilothouse.channels.stdio_frames import FrameWriter
 from pilothouse.channels.stdio_server import CLOSE_S
 from pilothouse.core.ask import Ask, AskRow, Decision
@@ -274,7 +274,8 @@ class Connection:
             await self._show_row(row)
 
     async def _show_row(self, row: AskRow) -> None:
-        facts = await self.desk.query("turn", self.setup.author, id=row.caller) if row.caller else None
+        desk, clock, author = self.desk, self.host.clock, self.setup.author
+        facts = await query_desk(desk, clock, author, "turn", id=row.caller) if row.caller else None
         self.show_ask(facts.run_id if facts is not None else "", row.ask)
 
     async def _decide(self, ask: Ask, run_id: str) -> Decision | None:
