@@ -90,9 +90,7 @@ class TelegramPlatform:
         message, text = first.message, first.text
         if "rich_message" in message:
             text = unescape(re.sub(r"<[^>]+>", " ", text))
-        elif (
-            "document" in message
-        ):  # an answer that is a file: what it says, and the mark of a repeat below it
+        elif "document" in message:  # an answer that is a file: what it says, and the mark of a repeat
             mark = AGAIN_MARK if AGAIN_MARK in text else ""
             text = f"{self._server.world.files[message['document']['file_id']].data.decode()} {mark}"
         answered = message.get("reply_to_message") or {}

@@ -72,10 +72,8 @@ def _heavy(said: Path) -> int:
 
 
 async def _measure() -> list[Row]:
-    from bench.measuring.quiet_discord import (
-        CHANNELS,
-        open_platform,
-    )  # what it brings would weigh on other figures
+    # What it brings would weigh on other figures.
+    from bench.measuring.quiet_discord import CHANNELS, open_platform
 
     async with open_up(CONFIG) as (plain, said):
         await anyio.sleep(SETTLE_S)

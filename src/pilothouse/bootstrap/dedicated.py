@@ -103,9 +103,8 @@ class Dedicated(Struct, frozen=True):
 def find_dedicated(folder: Path, environ: Mapping[str, str], channel: str | None) -> Dedicated:
     """Reads channel and token from the flag, else the environment, else the folder's `.env`. Raises `ConfigError`."""
     file = folder / ".env"
-    written = (
-        read_env_names(file, (TOKEN, CHANNEL)) if file.is_file() else {}
-    )  # .env may be a virtualenv's folder
+    # A folder `.env` is a virtual environment.
+    written = read_env_names(file, (TOKEN, CHANNEL)) if file.is_file() else {}
     sources = (("--channel", channel), (CHANNEL, environ.get(CHANNEL)), (str(file), written.get(CHANNEL)))
     source, said = next(((name, text) for name, text in sources if text), ("", ""))
     token = _own_token(environ, written, file)

@@ -128,9 +128,8 @@ class ClientRuns(Generic[T]):
             await self._desk.deleted(MessageDeleted(feed.address, self._author, waiting.native_id))
         turns = await feed.query("turns", conversation=feed.conversation)
         unended = [turn for turn in turns if turn.ended_at is None]
-        for turn in [
-            turn for turn in unended if turn.status in LIVE
-        ] or unended:  # those that /stop would stop
+        stoppable = [turn for turn in unended if turn.status in LIVE]
+        for turn in stoppable or unended:
             facts = await feed.query("turn", id=turn.id)
             if facts is not None and facts.run_id == run_id:
                 now = self._host.clock.now()

@@ -159,9 +159,8 @@ async def _lead_inside(path: str, client: SocketStream) -> None:
 async def _connect(path: str) -> SocketStream:
     while True:
         try:
-            with open_socket(
-                path
-            ) as own:  # a program inside may replace it by a link to a socket of the machine
+            # A program inside may replace it by a link to a socket of the machine.
+            with open_socket(path) as own:
                 return await anyio.connect_unix(own)
         except (FileNotFoundError, ConnectionRefusedError):  # it is not there, or does not listen yet
             await anyio.sleep(CONNECT_AGAIN_S)

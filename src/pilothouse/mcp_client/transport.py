@@ -157,9 +157,8 @@ async def open_http(
     server: McpServer, fault: Fault, auth: httpx2.Auth | None = None
 ) -> AsyncIterator[Streams]:
     headers = {**server.headers, "Accept-Encoding": "identity"}
-    timeout = httpx2.Timeout(
-        WAIT_S, read=None
-    )  # requests and calls have limits; a question to a person has none
+    # Requests and calls have limits; a question to a person has none.
+    timeout = httpx2.Timeout(WAIT_S, read=None)
     hooks = {"response": [_bound(fault)]}
     async with _Client(headers=headers, timeout=timeout, auth=auth, event_hooks=hooks) as client:
         client.fault = fault

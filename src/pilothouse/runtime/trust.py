@@ -187,9 +187,8 @@ def folder_mark(folder: str) -> str | None:
         found = os.stat(folder)
     except OSError:
         return None
-    born = getattr(
-        found, "st_birthtime", None
-    )  # macOS, BSD; on Linux Python has it from 3.15 on, and elsewhere
+    # On macOS and BSD; on Linux Python has it from 3.15 on.
+    born = getattr(found, "st_birthtime", None)
     return _mark(found.st_ino, born) if born is not None else _ask_linux(folder)
 
 

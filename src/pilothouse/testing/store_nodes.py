@@ -126,9 +126,8 @@ class NodeSuite(StoreSuite):
             except Fenced as error:
                 refused.append(error)
 
-        async with (
-            anyio.create_task_group() as tasks
-        ):  # queued together, so that they may share a transaction
+        # Queued together, so that they may share a transaction.
+        async with anyio.create_task_group() as tasks:
             tasks.start_soon(store.write, leave)
             tasks.start_soon(write_after)
         assert len(refused) == 1 and await store.read(lambda tx: tx.get_fact("k")) is None

@@ -101,9 +101,8 @@ async def _stored_engine(client: Connection, address: Address) -> str:
 async def _model_of(client: Connection, address: Address) -> str:
     """Return the chosen model of a session, or of the next new one; empty is the engine's default."""
     flags = client.setup.defaults
-    if address.thread is None and (
-        flags.engine or flags.model
-    ):  # a model is inherited by the same engine only
+    # A model is inherited by the same engine only.
+    if address.thread is None and (flags.engine or flags.model):
         return flags.model
     return await _query(client, "model", address)
 

@@ -239,9 +239,8 @@ class AcpSession(TurnLoop[TurnTranslator]):
             await link.refuse(request)
             return seen
         considered = await requests.consider(pending)
-        if (
-            considered.reply == CANCELLED and not considered.words
-        ):  # allowed, but only for all later calls too
+        # Allowed, but the agent offers that only for all later calls too.
+        if considered.reply == CANCELLED and not considered.words:
             turn.denials[pending.item_id] = ONLY_ALWAYS
             considered = Considered(considered.reply, ONLY_ALWAYS, considered.steps)
         if considered.words:

@@ -280,9 +280,8 @@ class CodexLink(RpcLink[wire.Heard]):
             changed, now = self._changed, anyio.current_time()
             for thread in [one for one in self._kept.values() if one.until <= now]:
                 del self._kept[thread.id]
-                if not await self._close_thread(
-                    thread.id
-                ):  # another client has it open: its turns are shown here
+                # If another client has it open, its turns are shown here.
+                if not await self._close_thread(thread.id):
                     await self._watch(thread.id, thread.owner, OTHER_CLIENT, thread.params)
             next_at = min((one.until for one in self._kept.values()), default=None)
             with anyio.move_on_after(None if next_at is None else max(0.0, next_at - now)):

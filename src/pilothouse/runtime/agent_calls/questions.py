@@ -194,9 +194,8 @@ def settle_question(tx: Tx, ids: IdMaker, row: AskRow, decision: Decision, at: f
         return
     mark = tx.get_fact(PARKED_QUESTION.of(row.ask.id))
     parked = mark == IS_PARKED
-    if turn.status in LIVE and not (
-        mark if decision.by else parked
-    ):  # an agent that was left has had its error
+    is_passed_on = bool(mark) if decision.by else parked  # an agent that was left has had its error
+    if turn.status in LIVE and not is_passed_on:
         return
     tx.set_fact(PARKED_QUESTION.of(row.ask.id), "")
     choices = msgspec.convert(row.ask.payload.get("options"), list[Choice])

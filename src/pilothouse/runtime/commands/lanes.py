@@ -29,7 +29,7 @@ from pilothouse.runtime.conversations.places import ensure_place, place_id
 from pilothouse.runtime.outbox import say
 from pilothouse.runtime.ports import Ports
 
-USAGE = "/lanes lists the lanes, /lanes status ID shows one, /lanes create TASK starts one, /lanes close ID ends one; with the word force also if it runs or has changes that are not committed. /lanes gc closes those that ended more than a day ago and have no such changes."
+USAGE = "/lanes lists the lanes, /lanes status ID shows one, /lanes create TASK starts one, /lanes close ID ends one; with the word force also if it runs or has changes that are not committed. /lanes gc closes all that ended more than a day ago and have no such changes."
 NONE = "No lanes. /lanes create TASK starts one: an agent that works on a branch of its own, beside this conversation."
 NO_FOLDER = "No folder is chosen for this conversation. /bind FOLDER chooses one."
 OPENED = (

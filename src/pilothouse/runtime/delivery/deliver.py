@@ -135,9 +135,8 @@ class Delivery:
         breaks = self._break(row)
         again_at = ports.clock.now() + backoff_s(settings, breaks)
         try:
-            await ports.store.write(
-                lambda tx: tx.outbox.claim([row.id])
-            )  # the error may have come before the claim
+            # The error may have come before the claim.
+            await ports.store.write(lambda tx: tx.outbox.claim([row.id]))
             if breaks < MAX_BREAKS:
                 await ports.store.write(lambda tx: tx.outbox.retry(row.id, again_at, why))
             else:
