@@ -229,7 +229,7 @@ async def test_without_a_tty_an_ask_is_denied_aloud(tmp_path: Path) -> None:
 async def test_without_a_tty_an_ask_that_was_sent_to_somebody_waits_for_them(tmp_path: Path) -> None:
     stay = Stay(tmp_path, OneShot("hello"), Edges())
     (conversation,) = stay.channel.holds()
-    turn, whose = TurnId("t"), "From root’s terminal chat. Also sent to: Alice."
+    turn, whose = TurnId("t"), "From root's terminal chat. Also sent to: Alice."
     stay.desk.on_accept = lambda message, id: stay.desk.settle(id, MessageState("claimed", turn))
     async with stay.playing():
         until = stay.clock.now() + 6 * 3600

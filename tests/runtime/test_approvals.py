@@ -387,7 +387,7 @@ async def test_an_ask_in_a_private_chat_of_somebody_who_may_not_allow_it_goes_to
         asked = await rig.until_asked()
         said = {
             "main": f"Only an admin or an owner may answer.\nAlso sent to: {PERSON.name}.",
-            "owners-own": "From Member’s memory chat.",
+            "owners-own": "From Member's memory chat.",
         }
         for place, whose in said.items():
             await rig.until_true(

@@ -131,7 +131,7 @@ async def test_the_ask_of_an_open_terminal_that_nobody_uses_is_sent_to_the_phone
         assert await places_of_the_ask(rig) == ()
         await clock.advance(1)
         assert await places_of_the_ask(rig) == (PHONE,)
-        assert "From Person’s memory chat." in await sent_to_phone(rig)
+        assert "From Person's memory chat." in await sent_to_phone(rig)
         assert (await rig.channel.answer(ask, "allow", author=answerer)).accepted
         await rig.until_said("told: allow")
         await rig.until_idle()

@@ -260,7 +260,7 @@ async def test_what_a_member_may_not_allow_in_private_is_allowed_in_the_owners_c
         theirs = await house.until_button(bob.id, "Allow once")
         ours = await house.until_button(ada.id, "Allow once")
         assert "Only an owner may answer.\nAlso sent to: Ada." in theirs.text
-        assert "From Bob’s telegram chat." in ours.text
+        assert "From Bob's telegram chat." in ours.text
         assert "Also sent to" not in ours.text and "may answer" not in ours.text, "she is the one"
         ada.press(ours, "Allow once")
         await house.until(lambda: heard)
