@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from tests.runtime.puppet import PUPPET, Play, PuppetEngine, Strings, echo
 from tests.runtime.rig import MAIN, MEMBER, open_rig
 
-from pilothouse.core.event import Notice, ResumeToken, SessionStarted, well_formed
+from pilothouse.core.event import Notice, SessionStarted
 from pilothouse.core.ids import ConversationId, EngineId, SessionId, TurnId
 from pilothouse.core.turn import Prompt, Turn
 from pilothouse.runtime.settings import Settings, backoff_s
@@ -66,44 +65,6 @@ async def test_a_broken_line_to_the_vendor_is_tried_again_later_and_a_long_pause
         assert [strings.prompt.text for strings in engine.turns] == ["hello"] * 3
         told, _ = rig.said()
         assert told == "The limit is reached. I try again in 50 s. /stop drops it."
-
-
-@pytest.mark.parametrize("kind", ["overloaded", "quota"])
-async def test_a_model_that_is_not_to_be_had_is_replaced_once_before_anything_was_said(
-    tmp_path: Path, kind: str
-) -> None:
-    async def fail(strings: Strings) -> None:
-        await strings.start("first")
-        await strings.fail(kind, "No room.")
-
-    async def answer(strings: Strings) -> None:
-        await strings.start("second")
-        await strings.say("Here I am.")
-        await strings.end()
-
-    engine = PuppetEngine(fail, answer, echo)
-    async with open_rig(tmp_path, engine, fallback_models={PUPPET: "small"}) as rig:
-        await rig.channel.say("hello")
-        (turn,) = await rig.until_ended()
-        assert (turn.status, turn.answer, turn.attempts) == ("done", "Here I am.", 1)
-        logged = await rig.store.read(lambda tx: tx.events.of_turn(turn.id))
-        events = [row.event for row in logged]
-        assert list(well_formed(events)) == events
-        assert [one.text for one in events if isinstance(one, Notice)] == [
-            "No room. Going on with the model small."
-        ]
-        await rig.channel.say("again")
-        await rig.until_ended(2)
-        assert [brief.model for brief in engine.briefs] == [None, "small", None]
-        assert engine.briefs[-1].resume == ResumeToken(PUPPET, "second", str(tmp_path))
-
-
-async def test_a_turn_that_has_said_something_keeps_its_model(tmp_path: Path) -> None:
-    engine = PuppetEngine(*failing("overloaded", began=True, clock=FakeClock()), echo)
-    async with open_rig(tmp_path, engine, fallback_models={PUPPET: "small"}) as rig:
-        await rig.channel.say("hello")
-        await rig.until(lambda tx: tx.turns.of(MAIN, statuses=("parked", "failed")))
-        assert [brief.model for brief in engine.briefs] == [None]
 
 
 async def test_an_outage_is_given_up_in_the_end_and_can_be_retried_by_a_tap(tmp_path: Path) -> None:

@@ -21,7 +21,6 @@ from pilothouse.core.event import (
     Asked,
     EngineEvent,
     Notice,
-    SessionChanged,
     SessionStarted,
     ToolFinished,
     TurnEnded,
@@ -70,7 +69,7 @@ class TurnRun:
         self._taken_usd = math.inf if started.budget_usd is None else started.budget_usd
         self._fallback = ""
         """The engine's other model, if the turn has not chosen it already."""
-        self._refused: str | None = None
+        self._refused: Failure | None = None
         """Why the turn goes on with that one."""
         self._ended = False
         self._abandoned = False
@@ -143,8 +142,9 @@ class TurnRun:
         try:
             await self._play(stack)
             if self._refused is not None:
-                await stack.aclose()  # the session must be free
-                self._recorder.take(Notice("warning", "fallback_model", self._refused))
+                await self._leave(stack)
+                if self._recorder.view.started_at is not None:
+                    self._tell_fallback(self._refused)
                 await self._play(stack, self._fallback)
         except EngineError as error:
             self._recorder.close(error.failure)
@@ -152,6 +152,14 @@ class TurnRun:
             if find_fenced(error):
                 raise
             self._recorder.close(self._unforeseen(error))
+
+    async def _leave(self, stack: AsyncExitStack) -> None:
+        """Close the refused session, which must be free for the next attempt. Until that has its own, the turn is as
+        one that is being opened: a stop cancels it, and messages wait."""
+        self._control.session, self._control.scope = None, self._scope
+        self._scope.deadline = anyio.current_time() + CLOSE_WITHIN_S
+        await stack.aclose()
+        self._scope.deadline = math.inf
 
     async def _play(self, stack: AsyncExitStack, model: str = "") -> None:
         session = await self._open(stack, model)
@@ -190,10 +198,10 @@ class TurnRun:
     async def _hear(self, session: EngineSession, event: EngineEvent) -> None:
         match event:
             case TurnEnded(failure=Failure() as failure) if self._falls_back(failure):
-                self._refused = FALLS_BACK.format(why=failure.text, model=self._fallback)
-            case SessionStarted(resume=resume) if self._refused:
-                if resume is not None:
-                    self._recorder.take(SessionChanged(resume))
+                self._refused = failure
+            case SessionStarted() if self._refused and self._recorder.view.started_at is None:
+                self._recorder.take(event)  # live progress begins anew with it
+                self._tell_fallback(self._refused)
             case Asked(ask=asked):
                 await self._asks.asked(session, asked)
             case AskChanged():
@@ -214,6 +222,10 @@ class TurnRun:
         untouched = not self._recorder.began and not self._recorder.view.recent_actions
         may = self._fallback and not self._turn.prompt.wake and not self._control.stopping
         return bool(may) and untouched and self._refused is None and failure.kind in FALLBACK_KINDS
+
+    def _tell_fallback(self, refused: Failure) -> None:
+        text = FALLS_BACK.format(why=refused.text, model=self._fallback)
+        self._recorder.take(Notice("warning", "fallback_model", text))
 
     def _title_of(self, call_id: CallId) -> str:
         recent = self._recorder.view.recent_actions
@@ -241,7 +253,7 @@ class TurnRun:
             await self._stop_helpers()
             self._log("turn.released")
             return
-        self._recorder.close(self._control.failure)
+        self._recorder.close(self._control.failure or self._refused)
         await self._finish()
 
     async def _finish(self) -> None:
