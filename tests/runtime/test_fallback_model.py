@@ -9,6 +9,7 @@ import pytest
 from tests.runtime.puppet import PUPPET, PuppetEngine, Strings, echo, until_interrupted
 from tests.runtime.rig import MAIN, open_rig
 
+from pilothouse.bootstrap.app import fallback_models, open_app
 from pilothouse.core.event import (
     Notice,
     PromptAdded,
@@ -127,3 +128,16 @@ async def test_a_turn_that_has_said_something_keeps_its_model(tmp_path: Path) ->
         await rig.channel.say("hello")
         await rig.until(lambda tx: tx.turns.of(MAIN, statuses=("parked", "failed")))
         assert [brief.model for brief in engine.briefs] == [None]
+
+
+async def test_an_engine_that_switches_by_itself_is_not_started_again_with_the_other_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PILOTHOUSE_HOME", str(tmp_path))
+    sections = [
+        f'[engines.{engine}]\nfallback_model = "small"\n'
+        for engine in ("claude", "codex", "native", "opencode")
+    ]
+    (tmp_path / "config.toml").write_text("\n".join(sections))
+    async with open_app(on_terminal=False) as app:
+        assert fallback_models(app) == {"codex": "small", "opencode": "small"}

@@ -274,8 +274,10 @@ def resume_lines(app: App) -> dict[EngineId, ResumeLines]:
 
 
 def fallback_models(app: App) -> dict[EngineId, str]:
-    found = {id: getattr(one.settings, "fallback_model", None) for id, one in app.config.engines.items()}
-    return {EngineId(id): model for id, model in found.items() if model}
+    """Lists the fallback models of the engines that do not switch to theirs by themselves."""
+    engines, alone = app.config.engines, {spec.id for spec in engine_specs(app) if spec.falls_back}
+    found = {EngineId(id): getattr(one.settings, "fallback_model", None) for id, one in engines.items()}
+    return {id: model for id, model in found.items() if model and id not in alone}
 
 
 def default_engine(app: App) -> EngineId:

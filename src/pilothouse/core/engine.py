@@ -398,6 +398,8 @@ class EngineSpec(Struct, frozen=True):
     """For one of many ready-made engines: whether its program is here. One that is not is listed only if it has a section."""
     tools_here: bool = False
     """Its file tools run in Pilothouse itself, where no jail holds them."""
+    falls_back: bool = False
+    """It goes on with the `fallback_model` of its section by itself. For other engines that have one, the gateway does."""
 
 
 Step = EngineEvent | MediaFound

@@ -55,11 +55,12 @@ class Settings(Struct, frozen=True):
     engine_titles: Mapping[EngineId, str] = field(default_factory=dict)
     """The name of each engine in sentences, as in “Claude wants to run …”."""
     resume_lines: Mapping[EngineId, ResumeLines] = field(default_factory=dict)
+    """For engines whose sessions can also be continued by hand."""
     fallback_models: Mapping[EngineId, str] = field(default_factory=dict)
-    """The model with which an engine's turn begins again where the chosen one is overloaded or used up."""
+    """The model with which an engine's turn begins again where the chosen one is overloaded or used up. Engines that
+    switch by themselves have none."""
     compact_lines: Mapping[EngineId, str] = field(default_factory=dict)
     """The message that makes an engine compact its session, for `/compact`. Engines that cannot have none."""
-    """For engines whose sessions can also be continued by hand."""
     workspaces: Mapping[str, str] = field(default_factory=dict)
     """Configured folders, by name."""
     roots: tuple[str, ...] = ()

@@ -111,6 +111,7 @@ ENGINE = EngineSpec(
     probe=probe,
     aliases=("claude-code",),
     compact_line="/compact",
+    falls_back=True,
     examine=examine,
     login=login,
     try_model=try_model,

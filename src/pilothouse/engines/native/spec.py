@@ -91,6 +91,7 @@ ENGINE = EngineSpec(
     tool_line="/tool",
     log_out=log_out,
     tools_here=True,
+    falls_back=True,
     trusted_files=(
         TrustedFile(".agents/skills", "skills, which may run programs"),
         TrustedFile("AGENTS.md", "instructions", runs=False),
