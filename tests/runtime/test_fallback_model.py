@@ -102,6 +102,25 @@ async def test_a_message_between_two_models_steers_the_second(tmp_path: Path) ->
         await rig.channel.say("/stop")
 
 
+async def test_a_message_that_the_first_model_was_given_is_in_the_prompt_of_the_next_try(
+    tmp_path: Path,
+) -> None:
+    async def refuse_late(strings: Strings) -> None:
+        await strings.start()
+        with anyio.fail_after(20):
+            while not strings.steered:
+                await anyio.sleep(0.01)
+        await strings.fail("overloaded", "No room.")
+
+    engine = PuppetEngine(refuse_late, echo)
+    async with open_rig(tmp_path, engine, fallback_models={PUPPET: "small"}, busy="steer") as rig:
+        await rig.channel.say("hello")
+        await rig.until_live()
+        await rig.channel.say("and this")
+        await rig.until_ended()
+        assert engine.turns[-1].prompt.text == "hello\n\nand this"
+
+
 async def test_a_refused_attempt_that_began_no_session_leaves_the_start_to_the_second(tmp_path: Path) -> None:
     async def refuse_at_once(strings: Strings) -> None:
         await strings.fail("overloaded", "No room.")

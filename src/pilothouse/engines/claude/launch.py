@@ -174,9 +174,10 @@ def appended_prompt(config: ClaudeConfig, brief: Brief) -> str:
 
 def _values(config: ClaudeConfig, brief: Brief) -> list[str]:
     fixed = config.max_budget_usd if turn_cap(config, brief) is None else None
+    model, other = brief.model or config.model, config.fallback_model
     values = {
-        MODEL: brief.model or config.model,
-        "--fallback-model": config.fallback_model,
+        MODEL: model,
+        "--fallback-model": None if other == model else other,  # some versions refuse the same model twice
         "--max-budget-usd": None if fixed is None else f"{fixed:g}",
         "--max-turns": None if config.max_turns is None else str(config.max_turns),
         "--system-prompt": config.system_prompt,

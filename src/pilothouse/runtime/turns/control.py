@@ -60,6 +60,8 @@ class TurnControl:
         self.scope = scope
         self.session: EngineSession | None = None
         self.stopping = False
+        self.has_steered = False
+        """A message was passed on to the session, which alone knows whether the model has read it."""
         self.failure: Failure | None = None
         """The reason, if the gateway stopped the turn; None if a person did."""
 
@@ -172,6 +174,7 @@ class TurnControl:
     async def _steer(self, prompt: Prompt) -> bool:
         if self.stopping or not isinstance(self.session, Steerable):
             return False
+        self.has_steered = True
         try:
             return await self.session.steer(prompt)
         except Exception as error:  # noqa: BLE001 - one turn: the message stays queued, as if refused

@@ -220,7 +220,8 @@ class TurnRun:
     def _falls_back(self, failure: Failure) -> bool:
         """Tell whether the turn begins again with the engine's fallback model: once, and before anything was said or done."""
         untouched = not self._recorder.began and not self._recorder.view.recent_actions
-        may = self._fallback and not self._turn.prompt.wake and not self._control.stopping
+        control, wake = self._control, self._turn.prompt.wake
+        may = self._fallback and not (wake or control.stopping or control.has_steered)
         return bool(may) and untouched and self._refused is None and failure.kind in FALLBACK_KINDS
 
     def _tell_fallback(self, refused: Failure) -> None:
