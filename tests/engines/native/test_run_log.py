@@ -15,7 +15,16 @@ from tests.engines.native.model import Call, Reply
 from tests.engines.native.rig import ask, end_of
 
 from pilothouse.core.ids import TurnId
-from pilothouse.engines.native.run_log import DAY_S, prune, read_calls, run_path, shared_prefix
+from pilothouse.engines.native.run_log import (
+    BLOCK,
+    DAY_S,
+    RunLog,
+    digest,
+    prune,
+    read_calls,
+    run_path,
+    shared_prefix,
+)
 
 pytestmark = pytest.mark.anyio
 DAY = 1_700_000_000.0
@@ -70,9 +79,27 @@ async def test_the_first_request_of_a_turn_is_compared_with_the_last_of_the_turn
     assert (told["turn-1"], told["turn-2"]) == (None, 1.0)
     assert told["turn-3"] is not None and told["turn-3"] < 1.0
     assert token is not None
-    kept = Path(rig.host.state_dir, "sessions", token.value, "last-request")
-    assert kept.read_bytes() == rig.model.requests[-1].data
+    kept = Path(rig.host.state_dir, "sessions", token.value, "last-request-digests")
     assert kept.stat().st_mode & 0o777 == 0o600
+
+
+async def test_nothing_of_a_request_is_kept_beside_the_log_to_compare_the_next_one(tmp_path: Path) -> None:
+    image = bytes(range(256)) * 40_000
+    last = tmp_path / "digests"
+    log = RunLog(tmp_path, "turn-1", DAY, last=last)
+    assert await log.request(b'{"image": "' + image + b'"}', "m", DAY) == 1
+    again = RunLog(tmp_path, "turn-2", DAY, last=last)
+    await again.request(b'{"image": "' + image[: len(image) // 2] + b'"}', "m", DAY)
+    (call,) = read_calls(tmp_path, "turn-2", DAY)
+    assert call.shared_prefix == pytest.approx(0.5, abs=0.001)
+    assert last.stat().st_size < len(image) / 200
+    assert not any(image[at : at + 16] in last.read_bytes() for at in range(256))
+
+
+def test_digests_that_were_cut_are_no_fault(tmp_path: Path) -> None:
+    last, data = digest(b"x" * 5 * BLOCK), b"x" * 9 * BLOCK
+    assert shared_prefix(last._replace(blocks=last.blocks[:20]), data) == 0.4
+    assert shared_prefix(last._replace(size=0), data) == 1.0
 
 
 async def test_requests_and_replies_are_dumped_and_told_to_the_log(make_rig: MakeRig, tmp_path: Path) -> None:
@@ -98,13 +125,14 @@ async def test_requests_and_replies_are_dumped_and_told_to_the_log(make_rig: Mak
 
 def test_logs_past_the_retention_are_deleted_and_sessions_stay(tmp_path: Path) -> None:
     session = tmp_path / "11111111-2222-4333-8444-555555555555" / "history.jsonl"
+    request = session.with_name("last-request")
     files = [run_path(tmp_path, "turn", DAY - days * DAY_S) for days in (0, 29, 31, 400)]
-    for file in (session, *files):
+    for file in (session, request, *files):
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text("{}\n")
     prune(tmp_path, DAY - 30 * DAY_S)
     assert [file.exists() for file in files] == [True, True, False, False]
-    assert session.exists()
+    assert (session.exists(), request.exists()) == (True, False)
     assert not files[-1].parents[2].exists()
 
 
@@ -117,14 +145,17 @@ def test_a_broken_log_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
     assert read_calls(tmp_path, "other", DAY) == ()
 
 
-@given(st.binary(max_size=50), st.binary(max_size=50), st.binary(max_size=50))
-def test_the_shared_prefix_is_the_longest(head: bytes, one: bytes, other: bytes) -> None:
-    last, data = head + one, head + other
+@given(st.binary(max_size=50), st.binary(max_size=50), st.binary(max_size=50), st.integers(1, 200))
+def test_the_shared_prefix_is_the_longest_of_whole_blocks(
+    head: bytes, one: bytes, other: bytes, times: int
+) -> None:
+    last, data = head * times + one, head * times + other
     kept = last.rstrip(b"]}")
     size = len(kept)
     common = next((at for at, pair in enumerate(zip(kept, data, strict=False)) if pair[0] != pair[1]), None)
     common = min(size, len(data)) if common is None else common
-    assert shared_prefix(last, data) == (1.0 if not size else round(common / size, 4))
+    blocks = common // BLOCK * BLOCK
+    assert shared_prefix(digest(last), data) == (1.0 if common == size else round(blocks / size, 4))
 
 
 async def test_the_total_trim_leaves_out_the_oldest_outputs_only_if_it_is_on(make_rig: MakeRig) -> None:

@@ -182,7 +182,7 @@ class Agent:
         api, facts = self._speaker.api, self._speaker.facts
         request, log, now = api.encode(call), self._turn.log, self._plan.now
         began_at = now()
-        seq = log.request(request, api.target.title, began_at)
+        seq = await log.request(request, api.target.title, began_at)
         answer = await api.ask(request, hear)
         price = facts.price(answer.tokens) if isinstance(answer, Reply) else None
         price = 0.0 if api.target.is_subscription else price

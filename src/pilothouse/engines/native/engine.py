@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 ENGINE_ID = EngineId("native")
 SESSIONS = "sessions"
-LAST_REQUEST = "last-request"
+LAST_REQUEST = "last-request-digests"
 MODELS_URL = "https://models.dev/api.json"
 LOOK_UP_S = 15.0
 MAX_MODELS = 100

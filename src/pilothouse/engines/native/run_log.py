@@ -14,10 +14,12 @@ import shutil
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from itertools import takewhile
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
+from anyio.to_thread import run_sync
 
 from pilothouse.core.event import clean_values
 from pilothouse.core.outcome import ModelCallRecord
@@ -25,12 +27,25 @@ from pilothouse.core.outcome import ModelCallRecord
 TEXT_CHARS = 20_000
 MAX_READ_BYTES = 64 * 1024 * 1024
 DAY_S = 86_400.0
+BLOCK = 2048
+"""Bytes of a request that are compared as one."""
+_DIGEST, _SIZE = 8, 8
+_OLD_REQUESTS = "*/last-request"
+"""Whole requests, which earlier versions left in the folders of sessions."""
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}")
+
+
+class Digests(NamedTuple):
+    """Digests of a request's blocks, without its closing brackets. The request itself is not kept."""
+
+    size: int
+    blocks: bytes
 
 
 class RunLog:
     """`dumps` is a folder for whole requests and replies. `log` also tells each request's size, hash and shared prefix to
-    Pilothouse's own log, if it is given. `last` is a file with the session's last request, for the next turn's first one."""
+    Pilothouse's own log, if it is given. `last` is a file with the digests of the session's last request, for the next turn's
+    first one."""
 
     def __init__(
         self, root: Path, name: str, now: float, dumps: str = "", log: Any = None, last: Path | None = None
@@ -41,7 +56,7 @@ class RunLog:
         self._log = log
         self._made = False
         self._last_file = last
-        self._last = b""
+        self._last: Digests | None = None
         self._requests = 0
 
     def add(self, kind: str, at: float, **fields: Any) -> None:
@@ -52,15 +67,11 @@ class RunLog:
             with open(self._path, "ab", opener=_private) as file:
                 file.write(_encode({"type": kind, "at": at, **fields}) + b"\n")
 
-    def request(self, data: bytes, model: str, at: float) -> int:
+    async def request(self, data: bytes, model: str, at: float) -> int:
         """Note a request, and return its number. The shared prefix is the part that it has in common with the last one."""
         self._requests += 1
-        self._exchange_last(data)
-        shared = shared_prefix(self._last, data) if self._last else None
-        about = {"bytes": len(data), "hash": hashlib.sha256(data).hexdigest()[:16], "shared_prefix": shared}
-        self._last = data
+        about = await run_sync(self._measure, data)
         self.add("llm.request", at, seq=self._requests, model=model, **about)
-        self._dump("request", data)
         if self._log is not None:
             self._log("native.request", turn=self._name, seq=self._requests, model=model, **about)
         return self._requests
@@ -69,15 +80,23 @@ class RunLog:
         self.add("llm.response", at, seq=seq, **fields)
         self._dump("response", _encode({"seq": seq, **fields}))
 
-    def _exchange_last(self, data: bytes) -> None:
-        """Read the last request of the turn before, and put this one in its place."""
-        if self._last_file is None:
-            return
-        if not self._last:
-            with suppress(OSError):
-                self._last = self._last_file.read_bytes()
-        with suppress(OSError), open(self._last_file, "wb", opener=_private) as file:
-            file.write(data)
+    def _measure(self, data: bytes) -> dict[str, Any]:
+        """For a thread: a request with images has many megabytes."""
+        self._dump("request", data)
+        last = self._last or self._read_last()
+        shared = shared_prefix(last, data) if last else None
+        self._last = digest(data)
+        if self._last_file is not None:
+            with suppress(OSError), open(self._last_file, "wb", opener=_private) as file:
+                file.write(self._last.size.to_bytes(_SIZE, "big") + self._last.blocks)
+        return {"bytes": len(data), "hash": hashlib.sha256(data).hexdigest()[:16], "shared_prefix": shared}
+
+    def _read_last(self) -> Digests | None:
+        """Read those of the last request of the turn before."""
+        with suppress(OSError):
+            if self._last_file and (data := self._last_file.read_bytes()):
+                return Digests(int.from_bytes(data[:_SIZE], "big"), data[_SIZE:])
+        return None
 
     def _dump(self, kind: str, data: bytes) -> None:
         if not self._dumps:
@@ -95,16 +114,25 @@ def run_path(root: Path, name: str, at: float) -> Path:
     return root.joinpath(*time.strftime("%Y/%m/%d", time.gmtime(at)).split("/"), f"{safe}.jsonl")
 
 
-def shared_prefix(last: bytes, data: bytes) -> float:
-    """Return the share of the last request, without its closing brackets, with which this one begins."""
-    head = last.rstrip(b"]}")
-    if not head or data.startswith(head):
+def digest(data: bytes) -> Digests:
+    size = len(data.rstrip(b"]}"))
+    return Digests(size, _blocks(data, size))
+
+
+def _blocks(data: bytes, size: int) -> bytes:
+    view = memoryview(data)[:size]
+    found = (hashlib.sha256(view[at : at + BLOCK]).digest() for at in range(0, len(view), BLOCK))
+    return b"".join(one[:_DIGEST] for one in found)
+
+
+def shared_prefix(last: Digests, data: bytes) -> float:
+    """Return the share of the last request with which this one begins, rounded down to whole blocks of 2 KiB."""
+    blocks = _blocks(data, last.size)
+    if not last.size or blocks == last.blocks:
         return 1.0
-    low, high = 0, min(len(head), len(data))
-    while low < high:  # slices are compared much faster than characters
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if head[:middle] == data[:middle] else (low, middle - 1)
-    return round(low / len(head), 4)
+    pieces = range(0, len(blocks), _DIGEST)
+    same = takewhile(lambda at: blocks[at : at + _DIGEST] == last.blocks[at : at + _DIGEST], pieces)
+    return round(len([*same]) * BLOCK / last.size, 4)
 
 
 def bounded_text(text: str) -> str:
@@ -116,7 +144,10 @@ def bounded_text(text: str) -> str:
 
 
 def prune(root: Path, before: float) -> None:
-    """Delete the logs of the days that ended before a time."""
+    """Delete the logs of the days that ended before a time, and whole requests in the folders of sessions."""
+    for request in root.glob(_OLD_REQUESTS):
+        with suppress(OSError):
+            request.unlink()
     for folder in root.glob("[0-9][0-9][0-9][0-9]/[0-9][0-9]/[0-9][0-9]"):
         with suppress(ValueError, OSError):
             day = time.strptime("/".join(folder.parts[-3:]) + " UTC", "%Y/%m/%d %Z")
