@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.isolation.canary import need_jail
+from tests.isolation.test_versions import until_known, write_program
 
 from pilothouse.bootstrap.app import App, judge_call, open_app
 from pilothouse.core.ask import Ask
@@ -67,15 +68,26 @@ async def test_a_held_program_runs_unasked_only_for_an_engine_whose_jail_was_pro
     ask = Ask(AskId("a"), "approval", "x", call=call)
     site = Site(work, mode="trusted", isolation=Isolation("jail", network="none"))
     async with open_app(on_terminal=False) as app:
+        proved = read_proofs()["codex"].version
+        app.jails.version_of = lambda engine: proved
+        assert (await judge_call(app, EngineId("codex"), ask, site)).outcome == "ask", "none of it runs"
         for engine, version, outcome in (
             ("claude", read_proofs()["claude"].version, "allow"),
-            ("claude", "99.0.0", "ask"),
-            ("claude", "", "ask"),
-            ("native", "anthropic 1.0", "ask"),
+            ("codex", proved, "allow"),
+            ("codex", "99.0.0", "ask"),
+            ("codex", "", "ask"),
+            ("native", "1.0.0", "ask"),
             ("some-agent", "1.0.0", "ask"),
         ):
-            app.jails.version_of = lambda _, version=version: version
-            assert (await judge_call(app, EngineId(engine), ask, site)).outcome == outcome, (engine, version)
+            start = write_program(tmp_path / "bin", version, engine)
+            with app.jails.versions.note(engine, start, ()):
+                await until_known(app.jails.versions, engine, version)
+                assert (await judge_call(app, EngineId(engine), ask, site)).outcome == outcome, engine
+        one = write_program(tmp_path / "one", proved)
+        other = write_program(tmp_path / "other", "99.0.0")
+        with app.jails.versions.note("codex", one, ()), app.jails.versions.note("codex", other, ()):
+            await until_known(app.jails.versions, "codex", proved, "99.0.0")
+            assert (await judge_call(app, EngineId("codex"), ask, site)).outcome == "ask", "both run"
 
 
 def reports(app: App, places: list[str]) -> list[str]:

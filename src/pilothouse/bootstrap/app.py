@@ -113,7 +113,7 @@ class App:
                 self._probing.release()
 
     def version_of(self, engine: str) -> str:
-        """Return the version that an engine's program had at the start; empty if it was not asked, or did not say."""
+        """Return the version that an engine's program had when it was asked; empty if it was not, or did not say."""
         status = self.statuses.get(EngineId(engine))
         return status.version if status else ""
 
@@ -338,10 +338,12 @@ def _engine_host(app: App, id: EngineId) -> EngineHost:
 
 
 async def judge_call(app: App, engine: EngineId, ask: Ask, site: Site) -> Ruling:
-    """Judges a call, and records in the audit log what was decided without asking a person. Only a proved jail counts."""
+    """Judges a call, and records in the audit log what was decided without asking a person. Only a jail counts that
+    was proved with the version of every process of the engine that runs in one now."""
     network = site.isolation.network if site.isolation else "open"
     proof = find_proof(engine, network)
-    if proof is None or not proof.fits(app.jails.version_of(engine)):
+    versions = app.jails.versions.of(engine)
+    if proof is None or not versions or not all(map(proof.fits, versions)):
         site = msgspec.structs.replace(site, isolation=None)
     ruling = await app.policy.judge(ask, site)
     app.trail.note_ruling(app.clock.now(), ask, ruling, cwd=ask.payload.get("cwd"))

@@ -11,7 +11,7 @@ import secrets
 import shutil
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 
@@ -38,6 +38,7 @@ from pilothouse.isolation.repository import write_author
 from pilothouse.isolation.runtime import find_runtime, remove_container
 from pilothouse.isolation.support import Support, Trial, find_support
 from pilothouse.isolation.uploads import uploads_folder
+from pilothouse.isolation.versions import RunningVersions
 from pilothouse.processes.errors import SpawnFailed, SpawnProblem
 
 NO_JAIL = (
@@ -95,7 +96,8 @@ class Jails:
         self.tools_here: Callable[[str], bool] = lambda _: False
         """Tells whether the file tools of an engine run in Pilothouse itself; set where engines are known."""
         self.version_of: Callable[[str], str] = lambda _: ""
-        """Returns the version of an engine's program, as far as it is known."""
+        """Returns the version of an engine's program before one runs, as far as it is known, for words alone."""
+        self.versions = RunningVersions()
 
     def note_trust(self, real: str, trusted: bool, jail: bool) -> None:
         """Learn whether a folder is trusted, and whether its owner chose a jail for it: "auto" asks."""
@@ -218,7 +220,18 @@ class Jails:
                 open_network(isolation, told, scratch / NETWORK, note, failed, ask) as wiring,
                 opened(told, isolation, scratch, wiring) as jailed,
             ):
-                yield jailed
+                with self._note_version(start, isolation, engine):
+                    yield jailed
+
+    def _note_version(
+        self, start: ProcessStart, isolation: Isolation, engine: str
+    ) -> AbstractContextManager[None]:
+        """Only jails were proved, and only one without the machine's network makes turns quieter."""
+        if isolation.kind != "jail" or isolation.network == "open" or not engine:
+            return nullcontext()
+        return self.versions.note(
+            engine, start, (start.workspace, *isolation.allow_write, *start.needs.write)
+        )
 
     def _isolation_of(self, start: ProcessStart, engine: str) -> Isolation:
         """Return what a process is started with: what its engine was told, so that a process is what its key says."""
