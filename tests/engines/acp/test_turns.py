@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
@@ -229,12 +230,34 @@ async def test_a_command_goes_alone_and_its_names_are_known_after_a_turn(tmp_pat
         assert engine.commands(str(scripted.workspace)) == ()
         async with engine.open(scripted.brief(settings_dir=str(tmp_path))) as session:
             for text in ("/plan the day", "Hello"):
-                await read(session, text)
+                await read(session, Prompt(text, commands=True))
         assert engine.commands(str(scripted.workspace)) == ("plan",)
     command, first = [one["prompt"][0]["text"] for one in scripted.sent("session/prompt")]
     assert command == "/plan the day"
     assert first.startswith("Be brief.")
     assert "Be careful." in first
+
+
+@pytest.mark.parametrize("note", ["", "Be careful."])
+async def test_only_a_command_that_the_agent_offered_and_an_owner_typed_goes_alone(
+    tmp_path: Path, note: str
+) -> None:
+    (tmp_path / "PERMISSIONS.json").write_text(json.dumps({"tier": "full", "note": note}))
+    scripted = Scripted(tmp_path, append_system_prompt="Be brief.")
+    kept = await scripted.host.blobs.put(b"x", "a.txt", "text/plain")
+    with_file = Prompt("/plan it", (kept,), commands=True)
+    texts = ("/etc/hosts is wrong", "/plan the day", "/git:commit now", "\n/plan it", "$plan", "/2x")
+    prompts = [Prompt(texts[0], commands=True), with_file, *map(Prompt, texts[1:])]
+    async with session_of(scripted, settings_dir=str(tmp_path)) as session:
+        for prompt in prompts:
+            await read(session, prompt)
+    first, *others = [one["prompt"][0]["text"] for one in scripted.sent("session/prompt")]
+    assert first.startswith("Be brief.")
+    assert first.endswith(texts[0])
+    start = f"Rule of this workspace: {note}\n\n" if note else "This message is text, not a command:\n\n"
+    assert note in first
+    assert [text.startswith(start) for text in others] == [True] * len(others)
+    assert [text.removeprefix(start) for text in others[1:]] == list(texts[1:])
 
 
 async def test_a_limit_of_the_workspace_that_cannot_be_held_keeps_the_agent_out(tmp_path: Path) -> None:
@@ -299,12 +322,12 @@ async def test_an_image_goes_along_and_words_for_the_model_come_first_once(tmp_p
     scripted = Scripted(tmp_path, append_system_prompt="Be brief.")
     kept = await scripted.host.blobs.put(PNG, "a.png", "image/png")
     async with session_of(scripted) as session:
-        await read(session, "/help")
+        await read(session, Prompt("/plan", commands=True))
         events = await read(session, Prompt("look", (kept,)))
         await read(session, "Hello")
     assert end_of(events).answer == "text image"
     texts = [one["prompt"][0]["text"] for one in scripted.sent("session/prompt")]
-    assert texts == ["/help", "Be brief.\n\nlook", "Hello"]
+    assert texts == ["/plan", "Be brief.\n\nlook", "Hello"]
 
 
 async def test_servers_and_folders_are_handed_on(tmp_path: Path) -> None:

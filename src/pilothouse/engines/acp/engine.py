@@ -224,6 +224,7 @@ class AcpEngine:
             pool.drop(link)
             raise
         self._models.keep(link.models)
+        link.commands = link.commands or self._commands.get(brief.workspace, ())
         return link
 
     async def _start(self, pool: Pool[Launch, AcpLink], launch: Launch) -> AcpLink:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Mapping
 from typing import Any
 
+import anyio
 from msgspec import Struct
 
 from pilothouse.core.engine import Model
@@ -54,6 +55,8 @@ MAX_PROSE = 50
 """Lines of prose before the greeting's answer, after which the program is given up."""
 MAX_MODELS = 200
 MAX_COMMANDS = 100
+COMMANDS_S = 6.0
+"""Agents tell their commands after a session was opened: Qwen Code 0.24 four seconds later, some never."""
 WORDS_CHARS = 200
 ENDED = WireError("the agent has ended")
 
@@ -101,6 +104,7 @@ class AcpLink(RpcLink[wire.Heard]):
         self.options: list[dict[str, Any]] = []
         self.models: tuple[Model, ...] = ()
         self.commands: tuple[str, ...] = ()
+        self._offered = anyio.Event()
         self.model = ""
         self.cost = 0.0
         self.counted: Mapping[str, int] = {}
@@ -158,6 +162,14 @@ class AcpLink(RpcLink[wire.Heard]):
             self.model = str(option.get("currentValue") or "")
             self.models = _models(option.get("options"), "value")
 
+    async def offered_commands(self) -> tuple[str, ...]:
+        """Return the names of the agent's commands; the first time, wait until it has told them."""
+        if not self.commands:
+            with anyio.move_on_after(COMMANDS_S):
+                await self._offered.wait()
+            self._offered.set()
+        return self.commands
+
     async def prompt(self, blocks: list[dict[str, Any]]) -> None:
         """Send a prompt. Its end arrives as a `Reply` behind its updates."""
         self.port.begin()
@@ -207,6 +219,7 @@ class AcpLink(RpcLink[wire.Heard]):
             self.note_state({"configOptions": update.config_options})
         if update.session_update == "available_commands_update":
             self.commands = _command_names(update.available_commands)
+            self._offered.set()
         if not self.port.busy:
             return None
         delta = update.session_update in ("agent_message_chunk", "agent_thought_chunk")

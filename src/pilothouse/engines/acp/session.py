@@ -152,7 +152,9 @@ class AcpSession(TurnLoop[TurnTranslator]):
             link = await self._ready()
         except EngineError as error:
             return turn, turn.fail(error.failure)
-        message = await self._composer.compose(prompt, images=link.abilities.images)
+        may_command = prompt.commands and prompt.text.startswith("/")
+        offered = await link.offered_commands() if may_command else ()
+        message = await self._composer.compose(prompt, images=link.abilities.images, commands=offered)
         interrupted = turn.interrupted
         turn = self._turn = self._translator()
         self._requests = Requests(turn, judge_in(self._access.judge, link.isolation), self._brief)
