@@ -127,6 +127,12 @@ async def test_a_server_that_is_not_there_got_nothing() -> None:
                 assert (found.kind, found.sent) == ("unreachable", False)
 
 
+async def test_a_client_that_is_closed_sends_nothing() -> None:
+    async with open_http() as http:
+        pass
+    assert await ask(http, "http://127.0.0.1:1") == Failed("unreachable", sent=False)
+
+
 @pytest.mark.parametrize("url", ["http://a b", "http://[::1", "http://a:99999", "gopher://a", "x"])
 async def test_an_address_that_is_none_is_unreachable(url: str) -> None:
     async with open_http() as http:

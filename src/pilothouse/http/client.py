@@ -180,6 +180,8 @@ class HttpClient:
     async def _send(
         self, request: httpx2.Request, body: _Body, auth: tuple[str, str] | None, limit: int
     ) -> Reply | Failed:
+        if self._library.is_closed:  # the library would raise a plain RuntimeError
+            return Failed("unreachable", sent=False)
         try:
             response = await self._library.send(request, auth=auth, stream=True)
             try:

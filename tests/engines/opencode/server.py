@@ -224,13 +224,12 @@ class State:
                 self.keep({"id": id, **body})
                 return 200, self.sessions[id]
             case ["session", id, "prompt_async"]:
-                text = body["parts"][0]["text"]
-                if id in self.turns:
-                    return 204, None
-                turn = self.turns[id] = Turn(self, id, body["messageID"], text)
-                self.history.setdefault(id, []).append(turn)
-                threading.Thread(target=turn.run, daemon=True).start()
+                if id not in self.turns:
+                    self.begin(id, body["messageID"], body["parts"][0]["text"])
                 return 204, None
+            case ["session", id, "command"] if body["arguments"].startswith("say"):
+                self.begin(id, body["messageID"], body["arguments"])
+                return 200, {}
             case ["session", id, "command"]:
                 return 400, {"name": "BadRequest", "data": {"message": f"no command {body['command']}"}}
             case ["session", id, "abort"]:
@@ -245,6 +244,11 @@ class State:
                 return 200, True
             case _:
                 return 200, True
+
+    def begin(self, id: str, prompt: str, text: str) -> None:
+        turn = self.turns[id] = Turn(self, id, prompt, text)
+        self.history.setdefault(id, []).append(turn)
+        threading.Thread(target=turn.run, daemon=True).start()
 
 
 class Handler(BaseHTTPRequestHandler):

@@ -6,25 +6,34 @@ The suite that every engine keeps runs here too, on the scripted server: the rea
 from __future__ import annotations
 
 import json
+import os
+import signal
 import sys
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import anyio
 import msgspec
 import pytest
 from tests.engines.codex.rig import end_of, notices_of, read
+from tests.engines.opencode.server import Handler, Server, State
 
-from pilothouse.core.engine import Brief
+from pilothouse.core.engine import Brief, ProcessStart
 from pilothouse.core.errors import EngineError
 from pilothouse.core.event import ResumeToken, TurnEnded
 from pilothouse.core.ids import SessionId
 from pilothouse.core.outcome import Failure
 from pilothouse.core.turn import Prompt
+from pilothouse.engines.link import Exit, LinkPlan
 from pilothouse.engines.opencode.config import OpenCodeConfig
 from pilothouse.engines.opencode.engine import OpenCodeEngine
+from pilothouse.engines.opencode.link import OpenCodeLink
 from pilothouse.engines.opencode.session import OpenCodeSession
+from pilothouse.processes import Launcher
+from pilothouse.processes.procfs import read_process
 from pilothouse.testing.engine import EngineConformance
 from pilothouse.testing.hosts import engine_host, running_processes
 
@@ -115,6 +124,60 @@ async def test_a_command_that_the_server_refuses_fails_its_turn(tmp_path: Path) 
         failure = failure_of(await read(session, Prompt("/greet Ada", commands=True)))
         assert "no command greet" in failure.text
         assert end_of(await read(session, "say Hello")).answer == "Hello"
+
+
+@pytest.mark.anyio
+async def test_a_command_is_sent_again_after_its_server_died_unnoticed(tmp_path: Path) -> None:
+    scripted = Scripted(tmp_path, owner_commands=True)
+    async with session_of(scripted) as session:
+        assert end_of(await read(session, "say Hello")).answer == "Hello"
+        for name in scripted.leftovers():
+            kill(int(name.removeprefix("process ")))
+        again = await read(session, Prompt("/greet say Hello", commands=True))
+    assert end_of(again).answer == "Hello"
+
+
+def kill(pid: int) -> None:
+    """Kill a process, and give nobody time to notice before it is dead."""
+    os.kill(pid, signal.SIGKILL)
+    while (found := read_process(pid)) is not None and found.alive:
+        pass
+
+
+class Unkept(Handler):
+    """The scripted server, in a thread of the test; it keeps no connection but that of the events."""
+
+    protocol_version = "HTTP/1.0"
+
+
+@pytest.mark.anyio
+async def test_a_request_that_a_server_cannot_get_fails_its_turn_and_no_other_task(tmp_path: Path) -> None:
+    Unkept.state = State(str(tmp_path / "requests.jsonl"), "")
+    server = Server(("127.0.0.1", 0), Unkept)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    host = engine_host(tmp_path, environment={"PATH": "/usr/bin:/bin"})
+    says = f"echo listening on http://127.0.0.1:{server.server_address[1]}; exec sleep 600"
+    start = ProcessStart("server", ["/bin/sh", "-c", says], str(tmp_path), host.environment, str(tmp_path))
+    plan = LinkPlan("opencode", Launcher(host.jail), start, 1.0, 60.0, 60.0, False, host.log)
+    link = OpenCodeLink(plan, "password")
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(link.run)
+        tasks.start_soon(link.listen)
+        await link.wait_ready()
+        port = link.lease("one")
+        assert port is not None
+        port.begin()
+        server.shutdown()
+        server.server_close()
+        await link.run_aside(port, "/session/one/command", {}, "")
+        refused = await port.mailbox.get()
+        link.stop()
+        Unkept.state.drop_streams()
+        await link.ended.wait()
+    await link.run_aside(port, "/session/one/command", {}, "")
+    assert isinstance(refused, Failure)
+    assert "did not answer when Pilothouse wanted to run the command" in refused.text
+    assert isinstance(await port.mailbox.get(), Exit)
 
 
 @pytest.mark.anyio

@@ -102,10 +102,11 @@ class OpenCodeLink(Link[wire.Heard, None]):
             self.condemn(IGNORES_STOP)
 
     async def run_aside(self, port: OpenCodePort, path: str, body: Any, directory: str) -> None:
-        """Send a request that is answered when its turn has ended. A refusal fails the turn."""
+        """Send a request that is answered when its turn has ended. One that is refused, or was not sent, fails the turn."""
         turn = port.turn
         answer = await self.api.post(path, body, directory, within_s=LONGEST_TURN_S)
-        if answer.status and not answer.ok and port.busy and port.turn == turn:
+        failed = not (answer.ok if answer.status else answer.sent)
+        if failed and port.busy and port.turn == turn:
             port.mailbox.put_last(explain_answer(answer.status, answer.value, "run the command"))
 
     async def dispose(self) -> None:

@@ -79,7 +79,7 @@ class Access(Struct, frozen=True):
     new_id: Callable[[], str]
     now: Callable[[], float]
     ask_aside: Callable[[OpenCodeLink, OpenCodePort, str, Any, str], None]
-    """Sends a request whose answer comes at the turn's end; one that is refused fails the turn."""
+    """Sends a request whose answer comes at the turn's end; one that is refused, or was not sent, fails the turn."""
 
 
 class SessionPlan(Struct, frozen=True):
@@ -244,6 +244,9 @@ class OpenCodeSession(TurnLoop[TurnTranslator]):
     async def _prompt(self, link: OpenCodeLink, id: str, message: Message) -> Answer:
         folder = self._brief.workspace
         if message.command and self._port is not None:
+            found = await link.api.get(f"/session/{self._id}", folder)
+            if not found.ok:  # the command's own answer would come too late to try again
+                return found
             body = command_body(id, message, self._model, self._plan.extra)
             self._access.ask_aside(link, self._port, f"/session/{self._id}/command", body, folder)
             return Answer(202)
