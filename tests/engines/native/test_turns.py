@@ -292,6 +292,13 @@ async def test_a_model_that_sends_broken_arguments_may_try_once_more(make_rig: M
     assert unpaired(rig.model.requests[-1].body) == set()
 
 
+async def test_a_no_ends_a_turn_also_beside_a_second_broken_call(make_rig: MakeRig) -> None:
+    broken, command = Call("read", {}, raw='{"file'), Call("bash", {"command": "make"})
+    rig = make_rig(Reply(calls=[broken]), Reply(calls=[broken, command]))
+    end = end_of(await rig.turn(decision=Decision("deny")))
+    assert (end.outcome, end.failure) == ("cancelled", None)
+
+
 async def test_an_overflow_is_compacted_once_and_keeps_the_newest_words(make_rig: MakeRig) -> None:
     state = {"full": True}
 

@@ -126,7 +126,8 @@ class Agent:
                 await self.compact()
             reply = await self._ask()
             is_over = await self._calls.run(reply.uses)
-            self._check_calls(reply)
+            if not is_over:
+                self._check_calls(reply)
             if is_over or not (conversation.is_waiting or self._paused):
                 self._turn.closing = True
                 return
