@@ -63,17 +63,26 @@ def test_no_file_is_no_opinion() -> None:
     assert not any(parse_permissions(None).forbids(call) for call in CALLS.values())
 
 
-def test_a_file_that_is_too_large_or_never_ends_leaves_nothing(tmp_path: Path) -> None:
+def test_a_file_that_is_too_large_or_never_ends_leaves_nothing_and_says_why(tmp_path: Path) -> None:
+    def problem() -> str:
+        parsed = parse_permissions(permissions_text(brief))
+        assert all(parsed.forbids(call) for call in CALLS.values())
+        return parsed.problem
+
     file = tmp_path / "PERMISSIONS.json"
     brief = Brief(SessionId("s"), str(tmp_path), settings_dir=str(tmp_path))
     assert permissions_text(brief) is None
     file.write_text('{"tier": "full"}')
     assert not parse_permissions(permissions_text(brief)).problem
     file.write_text('{"tier": "full"}' + " " * 5 * FILE_CHARS)
-    assert parse_permissions(permissions_text(brief)).problem
+    said = "PERMISSIONS.json cannot be read, so no tool is allowed: "
+    assert problem() == f"{said}it has more than 256,000 bytes."
     file.unlink()
     os.mkfifo(file)
-    assert parse_permissions(permissions_text(brief)).problem
+    assert problem() == f"{said}not a plain file."
     file.unlink()
     file.symlink_to("/dev/zero")
-    assert parse_permissions(permissions_text(brief)).problem
+    assert problem() == f"{said}not a plain file."
+    file.unlink()
+    file.mkdir()
+    assert problem() == f"{said}Is a directory."

@@ -1,6 +1,6 @@
 """`PERMISSIONS.json`: what a workspace leaves to an agent. Pure; the text of the file is handed in.
 
-Rules: the file narrows what the gateway's configuration allows and never widens it. A file that cannot be understood
+Rules: the file narrows what the gateway's configuration allows and never widens it. A file that cannot be read or understood
 allows nothing, and says why; no file means no opinion. Tools of MCP servers do more than read: only the tier "full", or
 their name in a list, leaves them.
 """
@@ -18,10 +18,11 @@ from pilothouse.core.call import OWN_SERVER, Call, CallKind
 from pilothouse.core.engine import Judge
 from pilothouse.core.policy import Ruling, Site
 from pilothouse.engines.tool_calls import MCP_PREFIX
-from pilothouse.engines.workspace_files import PERMISSIONS
+from pilothouse.engines.workspace_files import PERMISSIONS, Unreadable
 
 NOTE_CHARS = 500
-NOT_UNDERSTOOD = f"{PERMISSIONS} of this workspace cannot be understood, so no tool is allowed."
+NOT_READ = f"{PERMISSIONS} cannot be read, so no tool is allowed: {{why}}."
+UNUSABLE = f"{PERMISSIONS} of this workspace cannot be used, so no tool is allowed."
 
 Tier = Literal["readonly", "standard", "full", "custom"]
 
@@ -56,7 +57,7 @@ class PermissionsFile(Struct, frozen=True):
     def forbids(self, call: Call | None) -> str:
         """Return why a call is denied, before any rule is asked; empty if it is not."""
         if self.problem:
-            return NOT_UNDERSTOOD
+            return UNUSABLE
         if call is None or self.tier == "full" or call.kind in _KINDS[self.tier] or _is_own(call):
             return ""
         if names_tool(self.tools, call.tool) or set(_NAMES.get(call.kind, ())) & set(self.tools):
@@ -72,10 +73,12 @@ def _is_own(call: Call) -> bool:
 _decoder = msgspec.json.Decoder(_File)
 
 
-def parse_permissions(text: str | bytes | None) -> PermissionsFile:
+def parse_permissions(text: str | bytes | Unreadable | None) -> PermissionsFile:
     """`text` is None if there is no file."""
     if text is None:
         return PermissionsFile()
+    if isinstance(text, Unreadable):
+        return PermissionsFile("custom", problem=NOT_READ.format(why=text.why))
     try:
         file = _decoder.decode(text)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:

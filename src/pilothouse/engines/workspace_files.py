@@ -42,6 +42,12 @@ Read = Callable[[str], str | None]
 """Returns a file's text, or None where there is no such file."""
 
 
+class Unreadable(Struct, frozen=True):
+    """A file that is there and cannot be read, and why."""
+
+    why: str
+
+
 class ContextPlan(Struct, frozen=True):
     workspace: str
     trusted: bool = False
@@ -171,8 +177,8 @@ class ContextReader:
         return self._first_runs / hashlib.sha256(os.fsencode(place)).hexdigest()[:32]
 
 
-def permissions_text(brief: Brief) -> str | bytes | None:
-    """Read PERMISSIONS.json for one turn; None if there is none. An unreadable file gives a text that does not parse."""
+def permissions_text(brief: Brief) -> bytes | Unreadable | None:
+    """Read PERMISSIONS.json for one turn; None if there is none."""
     if not brief.settings_dir:
         return None
     try:
@@ -180,8 +186,8 @@ def permissions_text(brief: Brief) -> str | bytes | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        return f"unreadable: {error.strerror}"
-    return text if len(text) < _BYTES else "unreadable: too large"
+        return Unreadable(error.strerror or type(error).__name__)
+    return text if len(text) < _BYTES else Unreadable(f"it has more than {FILE_CHARS * 4:,} bytes")
 
 
 def conversation_file(brief: Brief) -> str:

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from pilothouse.engines.claude.config import FILE_TOOLS, HELPER_TOOLS
-from pilothouse.engines.permissions_file import NOT_UNDERSTOOD, Tier, names_tool, parse_permissions
+from pilothouse.engines.permissions_file import UNUSABLE, Tier, names_tool, parse_permissions
 from pilothouse.engines.tool_calls import MCP_PREFIX, OWN_TOOLS
-from pilothouse.engines.workspace_files import PERMISSIONS
+from pilothouse.engines.workspace_files import PERMISSIONS, Unreadable
 
 # A sub-agent does work of its own, and is not part of reading.
 _QUIET_HELPERS = tuple(tool for tool in HELPER_TOOLS if tool != "Task")
@@ -37,7 +37,7 @@ class Permissions(Struct, frozen=True):
     def forbids(self, tool: str) -> str:
         """Return why a call is denied, whatever a rule says; empty if it is not. Built-in tools are left out by `--tools`."""
         if self.problem:
-            return NOT_UNDERSTOOD
+            return UNUSABLE
         if self.servers is None or not tool.startswith(MCP_PREFIX) or tool.startswith(OWN_TOOLS):
             return ""
         return (
@@ -47,7 +47,7 @@ class Permissions(Struct, frozen=True):
         )
 
 
-def read_permissions(text: str | bytes | None, configured: Sequence[str]) -> Permissions:
+def read_permissions(text: str | bytes | Unreadable | None, configured: Sequence[str]) -> Permissions:
     """`text` is None if there is no file."""
     if text is None:
         return Permissions(tuple(configured))
