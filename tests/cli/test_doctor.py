@@ -105,9 +105,9 @@ def test_files_that_others_may_read_or_write_are_named_with_the_chmod(lived_in: 
 
 
 def test_a_workspace_that_is_not_there_comes_with_its_mkdir(lived_in: House) -> None:
-    missing = lived_in.home / "none"
+    missing = lived_in.home / "no folder"
     found = checks(lived_in, PILOTHOUSE__GATEWAY__DEFAULT_WORKSPACE=str(missing))
-    assert found["workspace"]["fix"] == f"mkdir -p {missing}"
+    assert found["workspace"]["fix"] == f"mkdir -p '{missing}'"
 
 
 def test_a_workspace_that_is_the_home_folder_is_warned_of(lived_in: House) -> None:

@@ -9,7 +9,7 @@ from tests.isolation.test_jail import output, start
 
 from pilothouse.core.isolation import Isolation
 from pilothouse.isolation.canaries import read_proofs
-from pilothouse.isolation.choice import may_choose_jail
+from pilothouse.isolation.choice import may_choose_jail, reason_for_none
 from pilothouse.isolation.jail import Jails
 from pilothouse.isolation.support import MISSING, Support, find_support
 from pilothouse.processes import Launcher
@@ -42,6 +42,7 @@ def test_in_a_trusted_folder_the_owner_chose(stage: Stage, tmp_path: Path) -> No
     made.note_trust(place, True, False)
     assert not made.isolation(place, "claude").confines
     assert f"pilothouse trust --jail {place}" in made.describe(place, "claude")
+    assert "--jail '/a b'" in reason_for_none("/a b", "claude", "open", False, "")
     made.note_trust(place, True, True)
     assert made.isolation(place, "claude").confines
     made.note_trust(place, True, False)

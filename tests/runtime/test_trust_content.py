@@ -67,7 +67,7 @@ async def say(rig: Rig, count: int) -> bool:
 async def test_a_pull_that_changes_a_hook_ends_the_trust_until_somebody_says_yes_again(
     tmp_path: Path,
 ) -> None:
-    origin, work = make_repository(tmp_path / "origin"), tmp_path / "work"
+    origin, work = make_repository(tmp_path / "origin"), tmp_path / "my work"
     git(tmp_path, "clone", "-q", str(origin), str(work))
     async with open_rig(tmp_path, default_workspace=str(work), trusted_files=FILES) as rig:
         await trust_now(rig, work)
@@ -79,7 +79,7 @@ async def test_a_pull_that_changes_a_hook_ends_the_trust_until_somebody_says_yes
         git(work, "pull", "-q")
         assert not await say(rig, 3)
         told = await rig.until_said("changed tools/check.sh")
-        assert f"`pilothouse trust {work}`" in told
+        assert f"`pilothouse trust '{work}'`" in told
         assert not await say(rig, 4)
         assert "changed tools/check.sh" in await reply_to(rig, "/status")
         assert len([text for text in rig.said() if text == told]) == 1, "told once"

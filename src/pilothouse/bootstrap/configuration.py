@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -19,7 +20,7 @@ def missing_folders(loaded: Loaded) -> Iterator[Problem]:
         if not Path(place).is_dir():
             leaf = loaded.leaves.get(tuple(key.split(".")))
             source = leaf.source if leaf else str(loaded.paths.config_file)
-            yield Problem(source, key, f"{place} is not a folder; make it: mkdir -p {place}")
+            yield Problem(source, key, f"{place} is not a folder; make it: mkdir -p {shlex.quote(place)}")
 
 
 def check_folders(loaded: Loaded, here: Path) -> tuple[list[Problem], list[Problem]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 import time
 from datetime import datetime
@@ -34,7 +35,9 @@ def command(file: Path, force: bool) -> None:
     if target.exists() and not force:
         raise ConfigError(f"{target} exists. Name another file, or use --force to replace it.")
     if not target.parent.is_dir():
-        raise ConfigError(f"There is no folder {target.parent}. Make it: mkdir -p {target.parent}")
+        raise ConfigError(
+            f"There is no folder {target.parent}. Make it: mkdir -p {shlex.quote(str(target.parent))}"
+        )
     spec, settings = store_and_settings(plain)
     try:
         make_backup(plain.paths, spec, settings, target)
@@ -76,7 +79,8 @@ def restore_command(file: Path, yes: bool) -> None:
         print(f"The files that were there before are in {tilde(restored.replaced)}")
     wanted = store_file(load_plain().config.store)
     if wanted is not None and wanted != place:
-        say(f"The restored configuration keeps its store elsewhere: mv {place}* {wanted.parent}/", sys.stdout)
+        move = f"mv {shlex.quote(str(place))}* {shlex.quote(str(wanted.parent))}/"
+        say(f"The restored configuration keeps its store elsewhere: {move}", sys.stdout)
     say("Next: pilothouse doctor", sys.stdout)
 
 

@@ -6,6 +6,7 @@ Rule: what it reports, it has just tried. It repeats nothing that an earlier run
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -120,7 +121,12 @@ def check_files(paths: Paths, disk: Disk | None = None) -> Iterator[Check]:
         if file.exists() and file.stat().st_mode & forbidden:
             mode = f"{file.stat().st_mode & 0o777:o}"
             what = "write" if forbidden == 0o022 else "read"
-            yield Check("permissions", state, f"others may {what} {file} (mode {mode})", f"chmod 600 {file}")
+            yield Check(
+                "permissions",
+                state,
+                f"others may {what} {file} (mode {mode})",
+                f"chmod 600 {shlex.quote(str(file))}",
+            )
     folder = existing_parent(paths.log_dir)
     if not disk.can_create_in(folder):
         yield Check("log", "broken", f"{folder} cannot be written", make_writable(folder, disk))
@@ -164,7 +170,7 @@ def check_workspaces(config: Config) -> Iterator[Check]:
     places |= {f"workspace {name}": section.path for name, section in config.workspaces.items()}
     for name, place in places.items():
         if place and not Path(place).is_dir():
-            yield Check(name, "broken", f"{place} is not a folder", f"mkdir -p {place}")
+            yield Check(name, "broken", f"{place} is not a folder", f"mkdir -p {shlex.quote(place)}")
         elif place and not os.access(place, os.W_OK):
             yield Check(name, "warn", f"{place} cannot be written, so engines can only read there")
         elif place and is_home(place):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import stat
 import tempfile
@@ -117,12 +118,15 @@ def _check_privacy(file: Path) -> Iterator[Check]:
     for part in filter(Path.exists, _parts(file)):
         if (mode := part.stat().st_mode) & 0o077:
             yield Check(
-                "permissions", "warn", f"others may read {part} (mode {mode & 0o777:o})", f"chmod 600 {part}"
+                "permissions",
+                "warn",
+                f"others may read {part} (mode {mode & 0o777:o})",
+                f"chmod 600 {shlex.quote(str(part))}",
             )
     mode = file.parent.stat().st_mode
     if mode & 0o022 and not mode & stat.S_ISVTX:
         text = f"others may replace files in {file.parent} (mode {mode & 0o777:o})"
-        yield Check("permissions", "warn", text, f"chmod go-w {file.parent}")
+        yield Check("permissions", "warn", text, f"chmod go-w {shlex.quote(str(file.parent))}")
 
 
 def _parts(file: Path) -> list[Path]:
@@ -140,8 +144,8 @@ def make_writable(path: Path, disk: Disk) -> str:
     if disk.permits(path):
         return "export PILOTHOUSE_HOME=~/pilothouse"
     if disk.is_ours(path):
-        return f"chmod {'u+rwx' if path.is_dir() else 'u+rw'} {path}"
-    return f"chown {os.getuid()} {path}"
+        return f"chmod {'u+rwx' if path.is_dir() else 'u+rw'} {shlex.quote(str(path))}"
+    return f"chown {os.getuid()} {shlex.quote(str(path))}"
 
 
 def _look_into_store(spec: StoreSpec, config: Config) -> tuple[list[Node], str]:

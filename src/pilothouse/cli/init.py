@@ -350,7 +350,7 @@ def _check(paths: Paths, text: str, answers: Answers, existing: ExistingConfig) 
     """Loads the new text before it is written, except for names that were there and are not set here."""
     if not _is_unset(existing, answers.workspace) and not Path(answers.workspace).is_dir():
         raise ConfigError(
-            f"--workspace: {answers.workspace} is not a folder; create it first: mkdir -p {answers.workspace}"
+            f"--workspace: {answers.workspace} is not a folder; create it first: mkdir -p {shlex.quote(answers.workspace)}"
         )
     import tempfile
 

@@ -7,6 +7,7 @@ chat can answer: they can run programs as the user. What is stored is the conten
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 import time
 from collections.abc import Sequence
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 MEANING = """\
 This folder is trusted now: {path}
 Engines use its own settings and hooks, MCP servers and CLAUDE.md.
-These can run programs as you. To undo: `pilothouse untrust {path}`
+These can run programs as you. To undo: `pilothouse untrust {quoted}`
 The approval mode, which says what needs a question, stays as it is."""
 
 OFFERED_MEANING = (
@@ -52,13 +53,13 @@ OFFERED_MEANING = (
     "If not, engines work here without it. The approval mode, which says what needs a question, stays as it is."
 )
 KEPT = {
-    True: "The folder is trusted. To undo: `pilothouse untrust {path}`",
-    False: "The folder is not trusted. To change that: `pilothouse trust {path}`",
+    True: "The folder is trusted. To undo: `pilothouse untrust {quoted}`",
+    False: "The folder is not trusted. To change that: `pilothouse trust {quoted}`",
 }
 
 
 JAIL_TOO = "Keep engines in a jail here, as in folders that are not trusted?"
-JAIL_HINT = "Engines are in no jail here. To keep them in one: `pilothouse trust --jail {path}`"
+JAIL_HINT = "Engines are in no jail here. To keep them in one: `pilothouse trust --jail {quoted}`"
 CHANGED = "{path} was trusted. Since then these have changed:"
 SHOWN = 40
 LINE_COLUMNS = 160
@@ -87,7 +88,12 @@ def command(path: str, listed: bool, jail: bool | None) -> None:
             return
     _keep(folder, True, state.content)
     _settle_jail(folder, jail)
-    say("\n".join([MEANING.format(path=folder), *_render_content(state.content, files)]), sys.stdout)
+    say(
+        "\n".join(
+            [MEANING.format(path=folder, quoted=shlex.quote(folder)), *_render_content(state.content, files)]
+        ),
+        sys.stdout,
+    )
 
 
 @click.command("untrust")
@@ -126,7 +132,7 @@ def _ask_about(place: str) -> None:
     yes = ask_yes("Trust this folder?", default=False, err=True)
     _keep(place, yes, state.content)
     jail = f"\n{JAIL_HINT}" if yes and _may_choose_jail(place) else ""
-    say(f"{KEPT[yes]}{jail}\n".format(path=place))
+    say(f"{KEPT[yes]}{jail}\n".format(quoted=shlex.quote(place)))
 
 
 def render_question(place: str, found: Sequence[TrustedFile]) -> str:

@@ -6,6 +6,8 @@ trusted it. As root no jail is chosen: Codex's own sandbox fails in it.
 
 from __future__ import annotations
 
+import shlex
+
 from pilothouse.core.isolation import Kind, Network
 from pilothouse.isolation.canaries import find_proof
 
@@ -23,7 +25,7 @@ def reason_for_none(workspace: str, engine: str, network: Network, trusted: bool
 
     `engine` is empty for a program that no engine starts: the jail itself was proved. `problem` says why none can be made."""
     if trusted is False:
-        return TRUSTED.format(workspace=workspace)
+        return TRUSTED.format(workspace=shlex.quote(workspace))
     if engine and find_proof(engine, network) is None:
         return UNPROVED.format(engine=engine)
     return problem

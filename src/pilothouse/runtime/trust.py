@@ -10,6 +10,7 @@ the folder is not trusted until a person says so again.
 from __future__ import annotations
 
 import os
+import shlex
 import struct
 from collections.abc import Sequence
 from functools import cache
@@ -118,7 +119,7 @@ def changed_notice(folder: str, state: TrustState) -> str:
     return (
         f"The folder was trusted, but the settings and programs it brings along have changed: {named}. Engines ignore its "
         f"CLAUDE.md, hooks and MCP servers now. To look at the changes and trust it again, on the machine: "
-        f"`pilothouse trust {folder}`"
+        f"`pilothouse trust {shlex.quote(folder)}`"
     )
 
 

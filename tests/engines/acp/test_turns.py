@@ -202,12 +202,13 @@ async def test_an_agent_that_is_not_known_to_ask_runs_in_full_access_only(tmp_pa
 async def test_an_agent_that_would_obey_a_folder_starts_only_where_it_is_trusted_or_jailed(
     tmp_path: Path,
 ) -> None:
-    scripted = Scripted(tmp_path, agent=Agent("Stranger"), asks_first=True)
+    folder = tmp_path / "a b"
+    folder.mkdir()
+    scripted = Scripted(folder, agent=Agent("Stranger"), asks_first=True)
     failure = await open_failure(scripted)
     assert failure.kind == "permission"
-    assert (
-        f"is not trusted. An owner can trust it on the machine: pilothouse trust {tmp_path}" in failure.text
-    )
+    trust = f"An owner can trust it on the machine: pilothouse trust '{folder}/work'."
+    assert f"is not trusted. {trust} A jail would hold it without that" in failure.text
     async with scripted.engine() as engine:
         assert await engine.sessions(str(scripted.workspace)) == ()
     assert not scripted.log.exists(), "the agent was started"

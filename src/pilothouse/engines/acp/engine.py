@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shlex
 import shutil
 import uuid
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -62,7 +63,8 @@ NOT_LIMITED = (
 )
 NOT_TRUSTED = (
     "{title} cannot be kept from the settings, hooks and plugins of a folder, and {workspace} is not trusted. An owner can trust "
-    "it on the machine: pilothouse trust {workspace}. Or use another engine: /engine."
+    'it on the machine: pilothouse trust {quoted}. A jail would hold it without that: kind = "jail" under [isolation]. Or use '
+    "another engine: /engine."
 )
 UNASKED = "{title} does not ask before every call: only some of its calls are judged by your rules."
 
@@ -172,7 +174,9 @@ class AcpEngine:
         if not self._asks and (allowed.problem or allowed.tier != "full"):
             raise EngineError(Failure("permission", NOT_LIMITED.format(title=title)))
         if not self._may_start(brief):
-            text = NOT_TRUSTED.format(title=title, workspace=brief.workspace)
+            text = NOT_TRUSTED.format(
+                title=title, workspace=brief.workspace, quoted=shlex.quote(brief.workspace)
+            )
             raise EngineError(Failure("permission", text))
 
     def _may_start(self, brief: Brief) -> bool:

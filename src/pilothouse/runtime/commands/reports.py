@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Mapping
 
 import msgspec
@@ -83,7 +84,7 @@ def _trust(call: CommandCall, folder: str) -> str:
         return changed_notice(folder, state)
     told = (
         "The folder is not trusted: its CLAUDE.md, hooks and MCP servers are ignored "
-        f"(on the machine: `pilothouse trust {folder}`)."
+        f"(on the machine: `pilothouse trust {shlex.quote(folder)}`)."
     )
     return f"{told} {LAPSED}" if has_lapsed(call.tx, folder) else told
 
