@@ -42,6 +42,17 @@ async def test_a_message_that_is_dropped_before_it_is_done_is_not_there(server: 
     assert server.world.texts(server.world.general) == []
 
 
+async def test_a_request_that_was_received_is_acted_on_though_its_client_has_gone(server: Server) -> None:
+    """As Discord does: a closed connection takes nothing back."""
+    general, held = server.world.general, server.faults.hold(SEND)
+    async with open_raw(server) as raw, anyio.create_task_group() as tasks:
+        tasks.start_soon(raw.send, general.id, "hello")
+        await held.arrived.wait()
+        tasks.cancel_scope.cancel()
+    held.release()
+    await server.world.until(lambda: server.world.texts(general) == ["hello"])
+
+
 async def test_an_archived_thread_wakes_when_written_to_but_nothing_in_it_changes(server: Server) -> None:
     thread = server.person().make_thread("Plans")
     async with open_raw(server) as raw:

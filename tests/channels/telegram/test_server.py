@@ -196,3 +196,16 @@ async def test_a_client_that_sends_too_fast_is_told_to_wait(client: BotClient, s
     refused = await send_message(client, ada.id, "two")
     assert isinstance(refused, RetryAfter)
     assert refused.after_s == 1.0
+
+
+async def test_a_request_that_was_received_is_acted_on_though_its_client_has_gone(
+    client: BotClient, server: Server
+) -> None:
+    """As Telegram does: a closed connection takes nothing back."""
+    ada, held = server.person(), server.faults.hold("sendMessage")
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(send_message, client, ada.id, "hello")
+        await held.arrived.wait()
+        tasks.cancel_scope.cancel()
+    held.release()
+    await server.world.until(lambda: [post.text for post in server.world.shown(ada.id)] == ["hello"])
