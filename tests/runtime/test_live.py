@@ -311,6 +311,31 @@ async def test_a_view_that_never_had_an_answer_is_looked_for_at_the_end(tmp_path
         assert len(views(rig)) == 1
 
 
+class Crowded(FindsAgain):
+    """Its limits leave no room for a view."""
+
+    withdraws_views = True
+
+    # pyrefly: ignore [missing-override-decorator]
+    async def send(self, address: Address, part: Part) -> MessageRef:
+        if part.data.get("kind") == "view":
+            self.tried += 1
+            await anyio.sleep_forever()
+        return await super().send(address, part)
+
+
+async def test_a_first_view_that_still_waits_when_its_turn_ends_is_never_sent(tmp_path: Path) -> None:
+    stage, channel = Stage(), Crowded(0)
+    async with open_rig(tmp_path, PuppetEngine(stage.play), channel, first_view_s=0) as rig:
+        await rig.channel.say("build")
+        await rig.until_true(lambda: channel.tried)
+        stage.go.set()
+        await rig.until_said("All is built.")
+        await rig.until_idle()
+    assert channel.tried == 1
+    assert views(rig) == []
+
+
 async def test_where_a_view_cannot_be_found_again_no_second_one_is_sent(tmp_path: Path) -> None:
     stage, channel = Stage(), Unanswered(1)
     async with open_rig(

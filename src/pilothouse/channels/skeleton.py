@@ -1,7 +1,7 @@
 """Shared behaviour of channels with a remote platform: send while they are connected, say short notices, and bear outages.
 
 The first failures of a connection are quiet, because networks blink. A lasting outage raises one alarm of each kind until
-it ends.
+it ends. A call that shows progress is not cut off once it was sent (`ProgressCalls`).
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
 import anyio
+import anyio.lowlevel
 from anyio.abc import TaskGroup
 
 from pilothouse.core.channel import ChannelHost
@@ -19,6 +20,7 @@ from pilothouse.core.ids import ChannelId
 from pilothouse.core.message import Address
 
 S = TypeVar("S")
+T = TypeVar("T")
 OPENING_S = 5.0
 MAX_NOTICES = 16
 """Notices that may wait to be sent at the same time; further ones are dropped."""
@@ -68,6 +70,70 @@ class Connected(Generic[S]):
             self._log(f"{self._id}.not_told", text=text, why=str(error))
         finally:
             self._notices -= 1
+
+
+LANDS_S = 0.5
+"""The longest time that an answer waits for progress of its turn that was sent and has no answer yet.
+
+What takes longer may still take effect below the answer: a draft stays there until it expires, an edit until the
+progress message is removed, the typing indicator for some seconds."""
+
+
+async def wait_until_landed(landed: anyio.Event, clock: Clock) -> None:
+    """Wait for the end of a call that was cancelled after it was sent, at most `LANDS_S`."""
+
+    async def give_up(scope: anyio.CancelScope) -> None:
+        await clock.sleep(LANDS_S)
+        scope.cancel()
+
+    with anyio.CancelScope(shield=True):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(give_up, tasks.cancel_scope)
+            await landed.wait()
+            tasks.cancel_scope.cancel()
+
+
+class ProgressCalls:
+    """Makes calls that show progress, in the tasks of a connection.
+
+    A platform acts on what it received, even if the client has closed the connection. So a call is cancelled only before
+    it begins; later its caller waits for it, and what is sent next arrives after it."""
+
+    def __init__(self, tasks: TaskGroup, clock: Clock) -> None:
+        self._tasks = tasks
+        self._clock = clock
+
+    async def make(self, call: Callable[[], Awaitable[T]], *, creates: bool = False) -> T | None:
+        """Make a call and return its result; None if the connection was closed meanwhile.
+
+        A call that `creates` a message is awaited to its end even if it was cancelled: without the message's number
+        nobody could remove it."""
+        await anyio.lowlevel.checkpoint_if_cancelled()
+        ended = anyio.Event()
+        results: list[T] = []
+        errors: list[Exception] = []
+
+        async def carry_out() -> None:
+            try:
+                results.append(await call())
+            except Exception as error:  # noqa: BLE001 - it belongs to the caller, not to the connection
+                errors.append(error)
+            finally:
+                ended.set()
+
+        try:
+            self._tasks.start_soon(carry_out)
+        except RuntimeError:
+            raise TryLater(OPENING_S, "the connection is closed") from None
+        with anyio.CancelScope(shield=creates):
+            try:
+                await ended.wait()
+            except anyio.get_cancelled_exc_class():
+                await wait_until_landed(ended, self._clock)
+                raise
+        if errors:
+            raise errors[0]
+        return results[0] if results else None
 
 
 FIRST_S = 1.0

@@ -185,6 +185,14 @@ class FindsViews(Protocol):
 
 
 @runtime_checkable
+class WithdrawsViews(Protocol):
+    """A marker: a `send` of a view that is cancelled before its message was sent is cancelled; later it ends as usual, so
+    that its ref is known. Progress is cancelled when its turn ends."""
+
+    withdraws_views: bool
+
+
+@runtime_checkable
 class RenewsViews(Protocol):
     """The platform removes some views after a while unless they are sent again."""
 

@@ -13,10 +13,11 @@ from tests.agent_tools.agent import Agent
 from tests.channels.channel_rig import LateBlobs
 from tests.channels.discord.gateway_house import config_for, open_gateway
 from tests.channels.discord.server.cdn import File
-from tests.channels.discord.server.faults import DELETE, SEND
+from tests.channels.discord.server.faults import DELETE, EDIT, SEND
 from tests.channels.discord.server.people import Person
+from tests.channels.discord.server.rest import Call
 from tests.channels.discord.server.running import Server
-from tests.channels.plays import asks, slow
+from tests.channels.plays import asks, pass_until, slow, works_until
 from tests.runtime.puppet import Strings, echo, until_interrupted
 from tests.runtime.rig import only_alive
 
@@ -28,6 +29,7 @@ from pilothouse.core.ids import AskId, CallId, ConversationId
 from pilothouse.core.people import Role
 from pilothouse.runtime.admission import offer_pairing
 from pilothouse.runtime.ports import StoreBlobs, SystemClock
+from pilothouse.testing.clock import FakeClock
 from pilothouse.testing.policy import FixedPolicy
 
 pytestmark = pytest.mark.anyio
@@ -59,6 +61,32 @@ async def test_a_message_is_answered_where_it_was_sent(server: Server, tmp_path:
         assert not answer.silent
         assert server.called(SEND)[0].body["allowed_mentions"]["parse"] == []
         assert asked.reactions == []
+
+
+async def test_an_edit_that_discord_has_received_is_waited_for_before_the_answer(
+    server: Server, tmp_path: Path
+) -> None:
+    ada, clock, may_end = server.person("ada"), FakeClock(), anyio.Event()
+    done: list[str] = []
+
+    async def note(call: Call, _result: Any) -> bool:
+        done.append("edit" if call.method == "PATCH" else call.path.rpartition("/")[2])
+        return False
+
+    async with open_gateway(
+        server, tmp_path, {ada: "owner"}, works_until(may_end, "Built."), clock=clock
+    ) as house:
+        ada.say("build it", channel=ada.dm)
+        await pass_until(clock, lambda: server.world.shown(ada.dm))
+        server.rest.after = note
+        held = server.faults.hold(EDIT)
+        await pass_until(clock, held.arrived.is_set)
+        done.clear()
+        may_end.set()
+        await house.rig.until_ended(conversation=place(ada.dm))
+        held.release()
+        await house.until_shown(ada.dm, "Built.")
+        assert [what for what in done if what in ("edit", "messages")] == ["edit", "messages"]
 
 
 async def test_what_is_not_for_us_starts_no_turn(server: Server, tmp_path: Path) -> None:

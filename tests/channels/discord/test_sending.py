@@ -18,6 +18,7 @@ from pilothouse.core.errors import Rejected, TryLater, Unconfirmed
 from pilothouse.core.ids import TurnId
 from pilothouse.core.message import Content, MessageRef
 from pilothouse.runtime.turns.record import Limits
+from pilothouse.testing.clock import FakeClock
 
 pytestmark = pytest.mark.anyio
 
@@ -199,6 +200,34 @@ async def test_what_stays_comes_after_a_view_that_is_on_its_way(server: Server, 
         (post,) = server.world.shown(server.world.general)
         assert post.texts[-1] == "final"
         assert "2" not in post.texts
+
+
+async def test_a_cancelled_view_ends_once_discord_has_it_and_a_waiting_one_at_once(
+    server: Server, tmp_path: Path
+) -> None:
+    async with open_line(server, tmp_path, clock=FakeClock()) as line:
+        ref = await line.send(server.world.general, "0")
+        held, ended = server.faults.hold(EDIT), list[str]()
+
+        async def edit(text: str) -> None:
+            try:
+                await show(line, ref, text)
+            finally:
+                ended.append(text)
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(edit, "1")
+            await held.arrived.wait()
+            tasks.start_soon(edit, "2")
+            await anyio.wait_all_tasks_blocked()
+            tasks.cancel_scope.cancel()
+            with anyio.CancelScope(shield=True):
+                await anyio.wait_all_tasks_blocked()
+                assert ended == ["2"]
+                held.release()
+                await line.until(lambda: ended == ["2", "1"])
+        (post,) = server.world.shown(server.world.general)
+        assert post.texts == ["0", "1"]
 
 
 async def test_views_leave_room_in_their_bucket_and_no_channel_slows_another(

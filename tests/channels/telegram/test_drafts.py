@@ -5,31 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
-from tests.channels.plays import asks, slow
+from tests.channels.plays import asks, pass_until, slow, works_until
 from tests.channels.telegram.gateway_house import open_gateway
-from tests.channels.telegram.server.running import Server
+from tests.channels.telegram.server.running import Call, Server
 from tests.runtime.puppet import Play
 
 from pilothouse.channels.telegram.channel import RENEW_DRAFT_S
 from pilothouse.core.ask import Ask
-from pilothouse.core.ids import AskId
+from pilothouse.core.ids import AskId, ConversationId
 from pilothouse.testing.clock import FakeClock
 
 pytestmark = pytest.mark.anyio
 
 APPROVAL = Ask(AskId("a"), "approval", "Run make?", {"command": "make"})
 HOUR_S = 3600.0
-
-
-async def pass_until(clock: FakeClock, seen: Callable[[], object]) -> None:
-    """Waits for it, while time passes."""
-    with anyio.fail_after(60):
-        while not seen():
-            await clock.advance(0.5)
-            await anyio.sleep(0.005)
 
 
 async def pass_slowly_until(clock: FakeClock, seen: Callable[[], object]) -> None:
@@ -67,3 +60,29 @@ async def test_a_draft_stands_for_as_long_as_its_turn_runs(
         assert any(one.text == other.text for one, other in pairwise(after))
         assert not any("not modified" in call.error for call in server.calls)
         assert all(one != other for one, other in pairwise(world.shown(group.id)[0].versions))
+
+
+async def test_a_draft_that_telegram_has_received_is_waited_for_before_the_answer(
+    server: Server, tmp_path: Path
+) -> None:
+    ada, clock, may_end = server.person("Ada"), FakeClock(), anyio.Event()
+    done: list[str] = []
+
+    async def note(call: Call, _result: Any) -> bool:
+        done.append(call.method)
+        return False
+
+    async with open_gateway(
+        server, tmp_path, {ada: "owner"}, works_until(may_end, "Built."), clock=clock
+    ) as house:
+        ada.say("build it")
+        await pass_until(clock, lambda: server.world.drafts)
+        server.after = note
+        held = server.faults.hold("sendRichMessageDraft")
+        await pass_until(clock, held.arrived.is_set)
+        done.clear()
+        may_end.set()
+        await house.rig.until_ended(conversation=ConversationId(f"telegram:{ada.id}"))
+        held.release()
+        await house.until_shown(ada.id, "Built.")
+        assert [one for one in done if one != "sendChatAction"] == ["sendRichMessageDraft", "sendMessage"]

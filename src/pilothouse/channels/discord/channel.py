@@ -40,6 +40,7 @@ class DiscordChannel:
     id: ChannelId = DISCORD
     type_every_s = 9.0
     finds_views = True
+    withdraws_views = True
 
     def __init__(self, config: DiscordConfig, host: ChannelHost, start: Start = start) -> None:
         self._config = config

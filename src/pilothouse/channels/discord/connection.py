@@ -240,7 +240,7 @@ class Connection:
         if user is None:
             raise discord.GatewayNotFound
         me = Me(str(user.id), user.name, str(client.application_id or user.id))
-        self._opened(me, Calls(client.http, me.application_id, self._hide, tasks))
+        self._opened(me, Calls(client.http, me.application_id, self._hide, tasks, self._clock))
 
     async def _watch(self, client: Client) -> None:
         """Report a gateway that says nothing, and then give up on it."""

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeVar
 
 import anyio
+import anyio.lowlevel
 from msgspec import Struct
 
 from pilothouse.core.clock import Clock
@@ -113,9 +114,13 @@ class Views:
         self._slots: dict[int, _Slot] = {}
 
     async def first(self, channel: int, act: Callable[[], Awaitable[T]]) -> T:
-        """Send a new progress message, in its turn."""
+        """Send a new progress message, in its turn. Its number is needed to remove it, so it is sent to the end even if
+        this is cancelled meanwhile."""
         await self._wait("POST", channel)
-        return await act()
+        await anyio.lowlevel.checkpoint_if_cancelled()
+        with anyio.CancelScope(shield=True):
+            made = await act()
+        return made  # noqa: RET504 - a scope might end its body early, for all that a type checker knows
 
     async def edit(self, channel: int, message: int, act: Callable[[], Awaitable[T]]) -> T | None:
         """Send an edit, or return None if a newer one replaced it."""

@@ -3,7 +3,7 @@
 discord.py waits for rate limits and repeats some requests. aiohttp's tracing tells us whether a request was sent: a request
 that never left may be sent again silently, one that may have arrived may not. A request is never cancelled while
 discord.py waits, since that would leave its limits locked: a caller that gives up marks its attempt, and the next try of
-that attempt fails before it is sent. Importing this module imports discord.py.
+that attempt fails before it is sent. A try that was sent is awaited for a moment, because Discord acts on it. Importing this module imports discord.py.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from msgspec import Struct, field
 
 from pilothouse.channels.discord.pace import Pace, is_apart
 from pilothouse.channels.discord.trouble import LONG_S, TOO_MANY_OLD_EDITS, Trouble
+from pilothouse.channels.skeleton import wait_until_landed
+from pilothouse.core.clock import Clock
 from pilothouse.http.unreachable import why_unreachable
 
 CALL_S = 20.0
@@ -90,6 +92,8 @@ class Attempt:
         self.pause = _Pause()
         self.settled = anyio.Event()
         """Set when there is an answer, or a pause too long to wait for."""
+        self.landed = anyio.Event()
+        """Set when this try has an answer, or will have none."""
         self.abandoned = False
         self.answers: list[Any | Trouble] = []
         self.error: Exception | None = None
@@ -105,6 +109,12 @@ class Attempt:
             raise Abandoned
         self._maybe_done_before = self.maybe_done
         self.flying, self.status, self.body, self.pause = True, 0, b"", _Pause()
+        self.landed = anyio.Event()
+
+    def end_try(self, status: int = 0, *, flying: bool = False) -> None:
+        """Note an answer, or that none will come."""
+        self.flying, self.status = flying, status
+        self.landed.set()
 
     def read(self, chunk: bytes) -> None:
         """Take a piece of the answer; a 429 with a long pause settles the attempt at once."""
@@ -129,7 +139,7 @@ def tracing(pace: Pace) -> aiohttp.TraceConfig:
 
     async def answered(_session: object, ctx: SimpleNamespace, params: aiohttp.TraceRequestEndParams) -> None:
         if attempt := _attempt(ctx):
-            attempt.flying, attempt.status = False, params.response.status
+            attempt.end_try(params.response.status)
         pace.note(params.method, params.url.path, params.response.headers)
 
     async def read(
@@ -141,9 +151,9 @@ def tracing(pace: Pace) -> aiohttp.TraceConfig:
     async def broke(
         _session: object, ctx: SimpleNamespace, params: aiohttp.TraceRequestExceptionParams
     ) -> None:
-        attempt = _attempt(ctx)
-        if attempt and isinstance(params.exception, aiohttp.ClientConnectorError):
-            attempt.flying = False
+        if attempt := _attempt(ctx):
+            was_sent = not isinstance(params.exception, aiohttp.ClientConnectorError)
+            attempt.end_try(attempt.status, flying=attempt.flying and was_sent)
 
     trace.on_request_start.append(started)
     trace.on_request_end.append(answered)
@@ -161,9 +171,15 @@ class Calls:
     """The requests of one connection. They run in its task group, and end with it."""
 
     def __init__(
-        self, http: HTTPClient, application_id: str, hide: Callable[[str], str], tasks: TaskGroup
+        self,
+        http: HTTPClient,
+        application_id: str,
+        hide: Callable[[str], str],
+        tasks: TaskGroup,
+        clock: Clock,
     ) -> None:
         self._http = http
+        self._clock = clock
         self._hide = hide
         self._tasks = tasks
         self._pauses = _Pauses()
@@ -203,6 +219,11 @@ class Calls:
         try:
             with anyio.move_on_after(within_s):
                 await attempt.settled.wait()
+        except anyio.get_cancelled_exc_class():
+            attempt.abandoned = True
+            if attempt.flying:
+                await wait_until_landed(attempt.landed, self._clock)
+            raise
         finally:
             attempt.abandoned = True
             self._pauses.note(route, attempt.pause)
@@ -227,6 +248,7 @@ class Calls:
         except Exception as error:  # noqa: BLE001 - it belongs to the caller, not to the connection
             attempt.error = error
         finally:
+            attempt.landed.set()
             attempt.settled.set()
 
     def _broken(self, error: Exception, attempt: Attempt) -> Trouble:

@@ -11,7 +11,7 @@ import anyio
 
 from pilothouse.channels.parts import pack
 from pilothouse.channels.progress import ProgressMessages
-from pilothouse.channels.skeleton import Connected
+from pilothouse.channels.skeleton import Connected, ProgressCalls
 from pilothouse.channels.telegram.client import open_client
 from pilothouse.channels.telegram.config import TelegramConfig
 from pilothouse.channels.telegram.content import TELEGRAM, chat_of, group_address
@@ -41,6 +41,7 @@ RENEW_DRAFT_S = 20.0
 
 class TelegramChannel:
     id: ChannelId = TELEGRAM
+    withdraws_views = True
     type_every_s: float = 4.0
     """Telegram hides the typing indicator after five seconds."""
 
@@ -57,7 +58,8 @@ class TelegramChannel:
 
     async def run(self, desk: Desk) -> None:
         async with open_client(self._config.endpoint) as client, anyio.create_task_group() as tasks:
-            sender = Sender(client, self._host.blobs, self._gate, self._server)
+            calls = ProgressCalls(tasks, self._host.clock)
+            sender = Sender(client, self._host.blobs, self._gate, self._server, calls)
             self._connected.open(sender)
             self._receiving = Receiver(
                 self._config,

@@ -15,6 +15,7 @@ from zlib import crc32
 import anyio
 
 from pilothouse.channels.parts import sent_name
+from pilothouse.channels.skeleton import ProgressCalls
 from pilothouse.channels.telegram.client import BotClient
 from pilothouse.channels.telegram.pace import Gate, Request, Slot
 from pilothouse.channels.telegram.payload import (
@@ -99,11 +100,14 @@ class ServerState:
 
 
 class Sender:
-    def __init__(self, client: BotClient, blobs: Blobs, gate: Gate, server: ServerState) -> None:
+    def __init__(
+        self, client: BotClient, blobs: Blobs, gate: Gate, server: ServerState, progress: ProgressCalls
+    ) -> None:
         self._client = client
         self._blobs = blobs
         self._gate = gate
         self._server = server
+        self._progress = progress
 
     async def send(
         self, target: Target, payload: Payload, files: Sequence[Attachment] = (), *, again: bool = False
@@ -116,7 +120,10 @@ class Sender:
             # A new message replaces no queued one, so its key is unique.
             request = Request(here.chat, kind, key=object(), body=None, group=here.is_group)
             shown = mark_repeat(plain) if again else plain
-            return await self._paced(request, partial(self._post, here, shown, files))
+            act = partial(self._post, here, shown, files)
+            if kind == "view":
+                return await self._paced(request, partial(self._progress.make, act, creates=True))
+            return await self._paced(request, act)
 
         found = await self._until_accepted(target, payload, post)
         if isinstance(found, Posted):
@@ -142,7 +149,8 @@ class Sender:
             assert isinstance(plain, Progress)
             # A draft expires, so it is sent even if it has not changed.
             request = Request(target.chat, "view", key=("draft", target, draft_id), body=object())
-            found = await self._paced(request, partial(self._client.draft, target, draft_id, plain))
+            act = partial(self._client.draft, target, draft_id, plain)
+            found = await self._paced(request, partial(self._progress.make, act))
             if isinstance(found, Unsupported) and plain.html:
                 self._server.rich = False  # a server without rich drafts has no rich messages
             return found
@@ -167,7 +175,8 @@ class Sender:
             request = Request(
                 target.chat, kind, key=_key(target, message_id), body=body, group=target.is_group
             )
-            return await self._paced(request, partial(self._client.edit, target.chat, message_id, plain))
+            act = partial(self._client.edit, target.chat, message_id, plain)
+            return await self._paced(request, act if kind == "final" else partial(self._progress.make, act))
 
         found = await self._until_accepted(target, payload, edit, edits=True)
         if isinstance(found, Trouble) and not isinstance(found, NotModified):
@@ -203,7 +212,7 @@ class Sender:
         here = self._server.current(target)
         if (pause_s := self._gate.pause_s(here.chat)) > 0:
             raise TryLater(pause_s, "Telegram asks for a pause in this chat")
-        found = await self._client.send_typing(here.chat, here.thread)
+        found = await self._progress.make(partial(self._client.send_typing, here.chat, here.thread))
         if isinstance(found, Trouble):
             raise delivery_error(found, repeatable=True)
 
@@ -257,7 +266,9 @@ class Sender:
             else:
                 return found
 
-    async def _paced(self, request: Request, act: Callable[[], Awaitable[T | Trouble]]) -> T | Trouble | None:
+    async def _paced(
+        self, request: Request, act: Callable[[], Awaitable[T | Trouble | None]]
+    ) -> T | Trouble | None:
         async with AsyncExitStack() as stack:
             slot: Slot | None = None
             with anyio.move_on_after(GATE_S):
@@ -273,7 +284,7 @@ class Sender:
                 slot.not_taken()
             return found
 
-    async def _detect_block(self, found: T | Trouble) -> T | Trouble:
+    async def _detect_block(self, found: T | Trouble | None) -> T | Trouble | None:
         """Turn a foreign error page into a refusal if `getMe` works: then a firewall blocks only this message, and
         retrying would block its conversation for ever."""
         if not isinstance(found, NotTelegram) or found.maybe_done:

@@ -24,6 +24,7 @@ from pilothouse.core.channel import (
     FindsViews,
     LoggedEvent,
     RenewsViews,
+    WithdrawsViews,
     serves,
 )
 from pilothouse.core.errors import (
@@ -279,7 +280,9 @@ class ProgressMessage:
         if self._ref is not None:
             await show(id, partial(self._edit, channel, self._ref, part))
         if self._ref is None:
-            await show(id, partial(self._send, self._channel, part), may_cancel=False)
+            # Otherwise nobody would know the message to remove it.
+            may_cancel = isinstance(self._channel, WithdrawsViews)
+            await show(id, partial(self._send, self._channel, part), may_cancel=may_cancel)
 
     def _needs_renewal(self) -> bool:
         """Tell whether the message will expire unless it is shown again."""
@@ -308,6 +311,10 @@ class ProgressMessage:
             self._ref = await channel.send(self._address, part)
         except (TryLater, Rejected):  # not sent
             self._unsure = before
+            raise
+        except anyio.get_cancelled_exc_class():
+            if isinstance(channel, WithdrawsViews):  # not sent either
+                self._unsure = before
             raise
         self._last, self._unsure = None if before else part, None
 

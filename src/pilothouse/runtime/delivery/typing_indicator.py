@@ -5,7 +5,8 @@ every `type_every_s` of its channel, and stopping needs no call. Errors are logg
 
 A draft, an edit or a typing indicator that reached the platform after the answer would stay below it. `LiveViews` and
 `TypingIndicators` make their calls through `show`; `Delivery` calls `end` before it sends the last message of a turn. No
-call begins after `end`, and `end` waits for the rest.
+call begins after `end`, and `end` waits for the rest. It cancels them: a channel drops what still waits for its limits,
+and ends what it has sent (`ProgressCalls` in `channels/skeleton.py`), because the platform acts on it anyway.
 """
 
 from __future__ import annotations
@@ -40,9 +41,7 @@ class ViewCalls:
     async def show(
         self, turn_id: TurnId, call: Callable[[], Awaitable[T]], *, may_cancel: bool = True
     ) -> T | None:
-        """Make the call, unless the turn has ended; None if it was not made or was cancelled.
-
-        A call that creates a message must not be cancelled: nobody would know the message to remove it."""
+        """Make the call, unless the turn has ended; None if it was not made or was cancelled."""
         if turn_id in self._ended:
             return None
         scope, done = anyio.CancelScope(), anyio.Event()
