@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import House
 
-from pilothouse.isolation.choice import may_choose_jail
+from pilothouse.isolation.canaries import may_choose_jail
 from pilothouse.isolation.support import find_support
 
 

@@ -14,9 +14,8 @@ from pilothouse.bootstrap.agent_processes import make_jails
 from pilothouse.cli.doctor_store import Check
 from pilothouse.config import ConfigHolder, Loaded, isolation_in
 from pilothouse.core.isolation import Isolation, Kind
-from pilothouse.isolation.canaries import find_proof, read_proofs
+from pilothouse.isolation.canaries import AS_ROOT, find_proof, read_proofs
 from pilothouse.isolation.cgroup import find_bases
-from pilothouse.isolation.choice import AS_ROOT
 from pilothouse.isolation.jail import Jails
 from pilothouse.isolation.limits import bounds_of, describe_limits
 from pilothouse.isolation.profile import is_within

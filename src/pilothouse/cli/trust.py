@@ -23,7 +23,7 @@ from pilothouse.cli.store import existing_folder, load_plain, read_store, write_
 from pilothouse.cli.table import cut, plain, width
 from pilothouse.config import isolation_in
 from pilothouse.core.engine import TrustedFile
-from pilothouse.isolation.choice import may_choose_jail
+from pilothouse.isolation.canaries import may_choose_jail
 from pilothouse.isolation.support import find_support
 from pilothouse.runtime.trust import (
     LAPSED,

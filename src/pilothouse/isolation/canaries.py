@@ -1,4 +1,6 @@
-"""Proofs for each engine: a scripted model made the real program try to get out of a jail, and nothing got through.
+"""Proofs for each engine: a scripted model made the real program try to get out of a jail, and nothing got through. They decide
+what `isolation = "auto"` means: a jail in a folder that is not trusted, and in a trusted one as the owner chose. As root no
+jail is chosen: Codex's own sandbox fails in it.
 
 `canaries.json` is written by `tools/canaries`, and the tests with the real programs fail where it does not say what they saw.
 Nothing else may call an engine "jailed".
@@ -7,16 +9,24 @@ Nothing else may call an engine "jailed".
 from __future__ import annotations
 
 import re
+import shlex
 from functools import lru_cache
 from importlib.resources import files
 
 import msgspec
 from msgspec import Struct
 
-from pilothouse.core.isolation import Network
+from pilothouse.core.isolation import Kind, Network
 
 TABLE = "canaries.json"
 HELD = "held"
+TRUSTED = (
+    "the folder is trusted, and no jail was chosen for it. To have one: pilothouse trust --jail {workspace}"
+)
+AS_ROOT = 'Pilothouse runs as root, where Codex\'s own sandbox fails in a jail. Run it as another user, or set kind = "jail" under [isolation]'
+UNPROVED = (
+    'no jail was proved with the engine {engine}. To have one anyway, set kind = "jail" under [isolation]'
+)
 _MINOR = re.compile(r"\d+\.\d+")
 
 
@@ -57,3 +67,19 @@ def describe_proof(engine: str, version: str) -> str:
         return "proved in a jail"
     differs = "" if found.fits(version) else f", this is {version or 'an unknown version'}"
     return f"proved in a jail with {found.version}{differs}"
+
+
+def reason_for_none(workspace: str, engine: str, network: Network, trusted: bool | None, problem: str) -> str:
+    """Say why there is no jail; empty if there is one. `trusted` is None for a folder that is not, else whether a jail was chosen.
+
+    `engine` is empty for a program that no engine starts: the jail itself was proved. `problem` says why none can be made."""
+    if trusted is False:
+        return TRUSTED.format(workspace=shlex.quote(workspace))
+    if engine and find_proof(engine, network) is None:
+        return UNPROVED.format(engine=engine)
+    return problem
+
+
+def may_choose_jail(kind: Kind, user: int, problem: str) -> bool:
+    """Tell whether it makes a difference what an owner chooses for a folder that they trust."""
+    return kind == "auto" and user != 0 and not problem

@@ -20,9 +20,8 @@ import msgspec
 
 from pilothouse.core.engine import ProcessStart
 from pilothouse.core.isolation import OPEN, Container, Isolation, Kind, Needs
-from pilothouse.isolation.canaries import find_proof
+from pilothouse.isolation.canaries import AS_ROOT, find_proof, reason_for_none
 from pilothouse.isolation.cgroup import Bases, enter_words, find_bases, open_group
-from pilothouse.isolation.choice import AS_ROOT, reason_for_none
 from pilothouse.isolation.contained import contain, container_name, note_container, remove_noted
 from pilothouse.isolation.container import Runtime
 from pilothouse.isolation.container_files import ENGINE

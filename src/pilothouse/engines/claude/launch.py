@@ -174,10 +174,9 @@ def appended_prompt(config: ClaudeConfig, brief: Brief) -> str:
 
 def _values(config: ClaudeConfig, brief: Brief) -> list[str]:
     fixed = config.max_budget_usd if turn_cap(config, brief) is None else None
-    model, other = brief.model or config.model, config.fallback_model
     values = {
-        MODEL: model,
-        "--fallback-model": None if other == model else other,  # some versions refuse the same model twice
+        MODEL: (model := brief.model or config.model),  # some versions refuse the same one twice
+        "--fallback-model": None if config.fallback_model == model else config.fallback_model,
         "--max-budget-usd": None if fixed is None else f"{fixed:g}",
         "--max-turns": None if config.max_turns is None else str(config.max_turns),
         "--system-prompt": config.system_prompt,

@@ -19,7 +19,7 @@ from pilothouse.core.outcome import Failure
 from pilothouse.engines.codex import wire
 from pilothouse.engines.codex.asks import is_known, needs_item, no_answer
 from pilothouse.engines.codex.server import Server, open_server
-from pilothouse.engines.codex.thread_list import RunningTurn, read_running, turns_params
+from pilothouse.engines.codex.thread_list import RunningTurn, is_active, read_running, thread_of, turns_params
 from pilothouse.engines.codex.woken import OTHER_CLIENT, RESTART, SessionPairs
 from pilothouse.engines.jsonrpc import RpcLink, encode_message
 from pilothouse.engines.link import Exit, LinkPlan, Port
@@ -371,21 +371,6 @@ class CodexLink(RpcLink[wire.Heard]):
         for event in self._closing.values():
             event.set()
         self._look_again()
-
-
-def thread_of(reply: wire.Reply) -> str:
-    """Return the thread that a reply is about; empty if it failed."""
-    thread = reply.result.get("thread")
-    return str(thread.get("id") or "") if isinstance(thread, dict) else ""
-
-
-def is_active(reply: wire.Reply, *, waiting: bool = True) -> bool:
-    """Tell whether a turn runs in the thread that a reply is about; without `waiting`, one that waits for nobody."""
-    thread = reply.result.get("thread")
-    status = thread.get("status") if isinstance(thread, dict) else None
-    if not isinstance(status, dict) or status.get("type") != "active":
-        return False
-    return waiting or not status.get("activeFlags")
 
 
 def _owner(port: CodexPort) -> str:

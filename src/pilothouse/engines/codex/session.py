@@ -24,9 +24,9 @@ from pilothouse.engines.codex import wire
 from pilothouse.engines.codex.config import Price
 from pilothouse.engines.codex.dialogue import Dialogue
 from pilothouse.engines.codex.failures import explain_refusal
-from pilothouse.engines.codex.link import ENDED, CodexLink, CodexPort, WokenThread, thread_of
+from pilothouse.engines.codex.link import ENDED, CodexLink, CodexPort, WokenThread
 from pilothouse.engines.codex.prompt import PromptComposer
-from pilothouse.engines.codex.thread_list import RunningTurn
+from pilothouse.engines.codex.thread_list import RunningTurn, thread_of
 from pilothouse.engines.codex.translate import TurnTranslator
 from pilothouse.engines.codex.usage import TurnUsage
 from pilothouse.engines.codex.woken import OTHER_CLIENT

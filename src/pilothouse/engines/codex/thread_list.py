@@ -1,4 +1,4 @@
-"""Lists of threads and of their turns, as the app-server tells them. Pure.
+"""Threads and lists of them and of their turns, as the app-server tells them. Pure.
 
 Threads are read through the app-server and never from its files, whose format is changing.
 """
@@ -14,6 +14,7 @@ from pilothouse.core.engine import FoundSession, SessionPoint
 from pilothouse.core.event import ResumeToken
 from pilothouse.engines.codex.threads import is_thread_id
 from pilothouse.engines.codex.translate import ENGINE_ID
+from pilothouse.engines.codex.wire import Reply
 
 MOST_THREADS = 20
 MOST_TURNS = 200
@@ -97,3 +98,18 @@ def asked_in(item: Mapping[str, Any]) -> str:
 
 def _number(value: object) -> float:
     return float(value) if isinstance(value, int | float) else 0.0
+
+
+def thread_of(reply: Reply) -> str:
+    """Return the thread that a reply is about; empty if it failed."""
+    thread = reply.result.get("thread")
+    return str(thread.get("id") or "") if isinstance(thread, dict) else ""
+
+
+def is_active(reply: Reply, *, waiting: bool = True) -> bool:
+    """Tell whether a turn runs in the thread that a reply is about; without `waiting`, one that waits for nobody."""
+    thread = reply.result.get("thread")
+    status = thread.get("status") if isinstance(thread, dict) else None
+    if not isinstance(status, dict) or status.get("type") != "active":
+        return False
+    return waiting or not status.get("activeFlags")

@@ -8,8 +8,7 @@ from tests.isolation.canary import Stage, jails, need_jail, no_log
 from tests.isolation.test_jail import output, start
 
 from pilothouse.core.isolation import Isolation
-from pilothouse.isolation.canaries import read_proofs
-from pilothouse.isolation.choice import may_choose_jail, reason_for_none
+from pilothouse.isolation.canaries import may_choose_jail, read_proofs, reason_for_none
 from pilothouse.isolation.jail import Jails
 from pilothouse.isolation.support import MISSING, Support, find_support
 from pilothouse.processes import Launcher
