@@ -95,7 +95,7 @@ def test_a_folder_that_brings_hooks_is_asked_about_once_and_the_answer_counts(tm
             terminal.see("Trust this folder?")
             assert "settings and hooks, which run programs" in terminal.screen
             terminal.type("n\n")
-            terminal.see("Not trusted.")
+            terminal.see("The folder is not trusted.")
             terminal.see("Ctrl-D leaves")
             terminal.type("Hi" + ENTER)
             terminal.see("Hello.")
