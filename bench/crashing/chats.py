@@ -20,7 +20,12 @@ from pilothouse.core.message import inbox_key
 LOOK_EVERY_S = 0.03
 WHY_NOT = "not today"
 LEFT_OVER = ("Answer in words",)
-OPEN_ASKS = "SELECT id, topic, conversation_id FROM asks WHERE state = 'open' AND kind = 'question'"
+OPEN_ASKS = """
+SELECT id, topic, conversation_id FROM asks WHERE state = 'open' AND kind = 'question' AND NOT EXISTS (
+    SELECT 1 FROM outbox WHERE key = 'ask:' || asks.id || ':asked' AND status = 'claimed' AND attempts = 1
+)
+"""
+"""Words that come while an ask is sent for the first time count as older than the ask."""
 UNSETTLED = """
 SELECT (SELECT count(*) FROM inbox WHERE ended_at IS NULL) + (SELECT count(*) FROM outbox WHERE ended_at IS NULL)
      + (SELECT count(*) FROM asks WHERE state = 'open')

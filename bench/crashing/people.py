@@ -142,7 +142,8 @@ class People:
 
     async def _answer(self, ask_id: str, payload_hash: str, place: str) -> None:
         if place in ("stop", "agent"):
-            await self._say(place, f"reply-{ask_id}", f"blue reply-{ask_id}")
+            if not await self._store.read(lambda tx: self._is_first_sent(tx, place)):
+                await self._say(place, f"reply-{ask_id}", f"blue reply-{ask_id}")
             return
         ask = Ask(AskId(ask_id), "approval", "", payload_hash=payload_hash)
         reason = "" if self._verdict == "allow" else "not today"
@@ -178,6 +179,11 @@ class People:
         chain = Chain(turn.id, 1, heading="one agent asks another", asker=turn.id, agent="library")
         request = Request(EXCHANGE, chain, "shop", session.workspace, "Look it up, exchange-1")
         put_request(tx, new_id, request, "engine:script", self._clock.now())
+
+    def _is_first_sent(self, tx: Tx, place: str) -> bool:
+        """An ask is being sent there for the first time: words that come now count as older than the ask."""
+        rows = tx.outbox.unfinished(conversation_id(self._channel.address(place)))
+        return any(row.kind == "ask" and row.status == "claimed" and row.attempts == 1 for row in rows)
 
     def _begun(self, tx: Tx, place: str, native_id: str) -> bool:
         row = tx.inbox.by_key(f"{conversation_id(self._channel.address(place))}|{native_id}")

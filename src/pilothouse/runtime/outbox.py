@@ -151,8 +151,10 @@ def was_shown_before(tx: Tx, row: AskRow, place: ConversationId, message: Inboun
     else. The numbers of a platform that counts its messages tell; else times, which are of two clocks and whole seconds."""
     home = next((one for one in row.shown_in if split_task_place(one)[0] == place), row.conversation_id)
     asked = tx.outbox.by_key(ask_key(row, "asked", home))
-    if asked is not None and asked.ended_at is None and (asked.status == "claimed" or is_unsent(tx, asked)):
-        return False  # it is being sent, or waits for that; one that failed may have been seen all the same
+    if asked is not None and asked.ended_at is None:
+        is_first = asked.status == "claimed" and asked.attempts == 1
+        if is_first or is_unsent(tx, asked):
+            return False  # one that is sent again may have been seen the first time
     sent = () if asked is None else tx.outbox.parts(asked.id)[-1:]
     ref = next((part.ref for part in sent), None)
     here = ref is not None and ref.address.place == message.address.place
