@@ -48,7 +48,8 @@ def check_a_sample(channel: str, folder: Path, verdict: str) -> None:
     start = partial(start_forked, packages=(f"channels.{channel}",))
     points = _spread(count_outside(channel, folder, verdict, start=start))
     results = list(try_all(points, at_once=1, how=partial(try_outside, shared=folder, start=start)))
-    assert [result for result in results if result.faults] == []
+    faults = [result for result in results if result.faults]
+    assert faults == [], faults
     assert any(result.killed for result in results), "two runs are never quite the same, but alike"
 
 

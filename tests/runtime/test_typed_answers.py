@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 
@@ -228,8 +229,8 @@ async def test_a_platforms_own_numbers_tell_what_came_first(tmp_path: Path) -> N
 class RefusingChannel(MemoryChannel):
     """The first ask is refused, or is shown and not confirmed."""
 
-    def __init__(self, error: Exception) -> None:
-        super().__init__()
+    def __init__(self, error: Exception, native_ids: Callable[[], str] | None = None) -> None:
+        super().__init__(native_ids=native_ids)
         self.error: Exception | None = error
 
     @override
@@ -260,3 +261,17 @@ async def test_an_ask_whose_message_failed_is_answered_by_words_all_the_same(
         await rig.until(was_tried)
         assert (await channel.say("yes")).text != EARLY
         assert await rig.until(lambda tx: not tx.asks.open_in(MAIN))
+
+
+async def test_a_word_between_two_copies_of_an_ask_answers_it(tmp_path: Path) -> None:
+    """As after a crash: the ask was seen, and is sent again because nobody knows that."""
+    counted = count(10)
+    channel = RefusingChannel(Unconfirmed("502"), native_ids=lambda: str(next(counted)))
+    async with open_rig(tmp_path, asking(MAKE), channel, retry_first_s=0.01) as rig:
+        await channel.say("go", native_id="1")
+        await rig.until_true(lambda: len([post for post in channel.sent if "make" in post.text]) == 2)
+        await rig.until_asked()
+        first, second = (int(post.ref.native_id) for post in channel.sent if "make" in post.text)
+        assert second > first
+        late = InboundMessage(channel.address(), PERSON, str(first), "yes", private=True)
+        assert (await rig.gateway.desk.accept(late)).text == "Allowed by Person: make."

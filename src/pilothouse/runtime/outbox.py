@@ -151,16 +151,19 @@ def was_shown_before(tx: Tx, row: AskRow, place: ConversationId, message: Inboun
     else. The numbers of a platform that counts its messages tell; else times, which are of two clocks and whole seconds."""
     home = next((one for one in row.shown_in if split_task_place(one)[0] == place), row.conversation_id)
     asked = tx.outbox.by_key(ask_key(row, "asked", home))
+    part = next(iter(tx.outbox.parts(asked.id)[-1:]), None) if asked is not None else None
+    shown_at = row.asked_at
     if asked is not None and asked.ended_at is None:
         is_first = asked.status == "claimed" and asked.attempts == 1
         if is_first or is_unsent(tx, asked):
-            return False  # one that is sent again may have been seen the first time
-    sent = () if asked is None else tx.outbox.parts(asked.id)[-1:]
-    ref = next((part.ref for part in sent), None)
-    here = ref is not None and ref.address.place == message.address.place
-    if ref is not None and here and ref.native_id.isdecimal() and message.native_id.isdecimal():
-        return int(ref.native_id) < int(message.native_id)
-    shown_at = asked.ended_at if asked is not None and asked.ended_at is not None else row.asked_at
+            return False
+    elif asked is not None and asked.ended_at is not None and (part is None or part.sends <= 1):
+        shown_at = asked.ended_at
+        ref = part.ref if part is not None else None
+        here = ref is not None and ref.address.place == message.address.place
+        if ref is not None and here and ref.native_id.isdecimal() and message.native_id.isdecimal():
+            return int(ref.native_id) < int(message.native_id)
+    # What was sent more than once may have been seen the first time.
     return not 0 < message.sent_at <= shown_at - 1
 
 
