@@ -118,6 +118,29 @@ async def test_a_schedule_runs_in_its_own_session_and_answers_where_it_was_made(
         assert stored is not None and stored.session_id in main, "the chat keeps its session"
 
 
+async def test_a_task_of_a_private_chat_asks_there_once_and_answers_once(tmp_path: Path) -> None:
+    clock = FakeClock()
+    make = Ask(AskId("a"), "approval", "Run make?", {"tool": "Bash", "input": {"command": "make"}})
+
+    async def asking(strings: Strings) -> None:
+        await strings.start()
+        decision = await strings.ask(make)
+        await strings.end(f"told: {decision.verdict}")
+
+    async with open_rig(tmp_path, PuppetEngine(echo, asking), clock=clock, hang_after_s=DAY) as rig:
+        await hello(rig)
+        task = await add(rig, "look at the PRs", by="")
+        await clock.advance(STEP)
+        ask = await rig.until_asked(conversation=task_place(MAIN, task.id))
+        (asked,) = [text for text in rig.said() if "make" in text]
+        assert "⏰ Task: look at the PRs" in asked and "Also sent to" not in asked
+        await rig.channel.answer(ask, "allow")
+        await until_runs(rig, task, "ran")
+        await rig.until_said("told: allow")
+        await rig.until(lambda tx: not tx.outbox.channels_waiting())
+        assert len([text for text in rig.said() if "told: allow" in text]) == 1
+
+
 async def test_tasks_that_are_over_do_not_count_as_those_that_a_conversation_may_have(tmp_path: Path) -> None:
     async with open_rig(tmp_path, clock=FakeClock()) as rig:
         await hello(rig)

@@ -38,8 +38,9 @@ from pilothouse.core.ids import AskId, ChannelId, ConversationId, EngineId, IdMa
 from pilothouse.core.message import Attachment, Content, clean_text
 from pilothouse.core.people import Authority, People, describe_approvers, may_say_yes
 from pilothouse.core.queue import QueueRow
+from pilothouse.core.schedule import split_task_place
 from pilothouse.core.store import Tx
-from pilothouse.core.text import code_block
+from pilothouse.core.text import code_block, first_line
 from pilothouse.core.turn import LIVE, Turn
 from pilothouse.runtime.audit import record_ask
 from pilothouse.runtime.outbox import ask_key, parse_ask_key, say
@@ -165,6 +166,7 @@ NO_PLACE = ConversationId("")
 """The place of an ask whose approvers have no known private chat: only `pilothouse asks` lists it."""
 
 MOST_NAMES = 3
+TASK_CHARS = 80
 NOBODY = (
     "Nobody else who may allow it has a private chat with me yet. On the machine, `pilothouse asks` lists it."
 )
@@ -290,6 +292,10 @@ def _content(tx: Tx, row: AskRow, place: ConversationId, at: float, before: str)
     files, ask = _files(tx, row.ask, at), brief_ask(row.ask)
     if place != row.conversation_id and not ask.of_house:
         ask = msgspec.structs.replace(ask, whose=origin(tx, row.authority.requesters, row.conversation_id))
+    task = split_task_place(row.conversation_id)[1]
+    if task is not None and (schedule := tx.schedules.get(task)) is not None:
+        told = f"⏰ Task: {first_line(schedule.prompt, TASK_CHARS)}"
+        ask = msgspec.structs.replace(ask, whose="\n".join(filter(None, (told, ask.whose))))
     text = ask_text(ask, row.authority, before, names_approvers=_names_approvers(tx, row, place))
     return Content(text, "ask", files, turn_id=row.turn_id or None, ask=ask)
 
@@ -329,9 +335,10 @@ def route_ask(
     if stays and (not is_private or len(present) >= quorum):
         return (), ""  # before the expensive search through all people
     able = approvers_with_chat(tx, people, authority)
-    present |= {user for user, home in able.items() if home == here}
+    shown = split_task_place(here)[0]  # what a task asks is shown in its chat
+    present |= {user for user, home in able.items() if home == shown}
     is_stuck = is_private and len(present) < quorum
-    elsewhere = {user: home for user, home in able.items() if home != here}
+    elsewhere = {user: home for user, home in able.items() if home != shown}
     if was_left:
         elsewhere = _reachable(tx, people, authority, elsewhere, served, at)
     if not is_stuck and (stays or not elsewhere):
