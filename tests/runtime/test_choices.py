@@ -142,7 +142,7 @@ async def test_a_folder_with_a_wider_mode_is_asked_for_and_one_with_a_narrower_m
     async with open_rig(tmp_path, roots=(str(tmp_path / "projects"),), mode_in=shop_is_trusted) as rig:
         assert "boat, in a new session" in await reply_to(rig, "/bind boat")
         told = await reply_to(rig, "/bind shop")
-        assert "(trusted) allows more than the one here (minimal). Please confirm it" in told
+        assert "(trusted) allows more than the one here (minimal). Please answer" in told
         await rig.channel.answer(await rig.until_asked("its approval mode is trusted"), "deny")
         assert await folders_of_turns(rig) == ["boat"]
         await reply_to(rig, "/bind shop")
@@ -261,7 +261,7 @@ async def test_a_folder_that_accepts_less_is_not_widened(tmp_path: Path) -> None
     async with open_rig(tmp_path, widest_in=widest) as rig:
         assert f"{tmp_path} accepts no wider mode than trusted" in await reply_to(rig, "/mode full-access")
         assert await rig.store.read(lambda tx: tx.asks.open_in(MAIN)) == []
-        assert "confirm" in await reply_to(rig, "/mode trusted")
+        assert "answer the question" in await reply_to(rig, "/mode trusted")
 
 
 def failing_once(kind: str, *, began: bool = False) -> PuppetEngine:
