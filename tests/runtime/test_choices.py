@@ -210,7 +210,7 @@ async def test_a_wider_mode_is_asked_for_and_a_narrower_one_holds_at_once(tmp_pa
         listed = await reply_to(rig, "/mode")
         assert "→ minimal" in listed
         assert [label for label, _ in buttons(rig)] == ["trusted", "full-access"]
-        assert "confirm" in await tap(rig, "full-access")
+        assert "answer the question" in await tap(rig, "full-access")
         ask = await rig.until_asked("without asking")
         assert await modes(rig) == ["minimal"]
         await rig.channel.answer(ask, "allow")
