@@ -84,7 +84,9 @@ def set_mode(call: CommandCall) -> Reply:
     raise_ask(
         call.tx, call.ids, ask, topic=MODE, authority=authority, places=(call.conversation.id,), at=call.at
     )
-    return Reply(f"That allows more than now ({now}). Please answer the question; until then nothing changes.")
+    return Reply(
+        f"That allows more than now ({now}). Please answer the question; until then nothing changes."
+    )
 
 
 def settle_mode(tx: Tx, ids: IdMaker, row: AskRow, decision: Decision, at: float) -> None:
