@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from tests.runtime.puppet import PUPPET, PuppetEngine, Strings, echo
 from tests.runtime.rig import MAIN, MEMBER, Rig, open_rig
 from tests.runtime.test_choices import tap
@@ -97,6 +98,34 @@ async def test_moving_back_resumes_the_first_session_and_tells_what_came_since(t
         five = (await rig.turns())[-1]
         assert five.prompt.text == "five"
         assert five.session_id not in (one.session_id, two.session_id)
+
+
+@pytest.mark.parametrize("how", ["along", "fresh"])
+async def test_moving_back_at_once_resumes_the_first_session(tmp_path: Path, how: str) -> None:
+    puppet, other = PuppetEngine(answer), PuppetEngine(answer)
+    async with open_rig(tmp_path, puppet, engines={PUPPET: puppet, OTHER: other}, engine_names=NAMES) as rig:
+        await say(rig, "one", 1)
+        assert "/engine puppet goes back" in await reply_to(rig, f"/engine other {how}")
+        assert "puppet again, in the session that it had" in await reply_to(rig, "/engine puppet")
+        await say(rig, "two", 2)
+        one, two = await rig.turns()
+        assert one.session_id == two.session_id
+        assert two.prompt.text == "two", "nothing was said in between"
+        assert puppet.briefs[-1].resume is not None
+
+
+async def test_moving_on_at_once_takes_the_context_along(tmp_path: Path) -> None:
+    third = EngineId("third")
+    puppet, other, last = PuppetEngine(answer), PuppetEngine(answer), PuppetEngine(answer)
+    engines, names = {PUPPET: puppet, OTHER: other, third: last}, {**NAMES, "third": third}
+    async with open_rig(tmp_path, puppet, engines=engines, engine_names=names) as rig:
+        await say(rig, "one", 1)
+        await reply_to(rig, "/engine other along")
+        assert "Move this conversation to third?" in await reply_to(rig, "/engine third")
+        await reply_to(rig, "/engine third along")
+        await say(rig, "two", 2)
+        assert "<asked>one</asked>" in last.turns[0].prompt.text
+        assert "puppet again" in await reply_to(rig, "/engine puppet")
 
 
 async def test_a_new_session_has_nothing_to_go_back_to(tmp_path: Path) -> None:

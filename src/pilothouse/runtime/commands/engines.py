@@ -21,7 +21,7 @@ from pilothouse.runtime.commands.call import (
     save,
     session_of,
 )
-from pilothouse.runtime.conversations.handover import find_earlier, move_back, move_on
+from pilothouse.runtime.conversations.handover import find_earlier, handover_of, move_back, move_on
 from pilothouse.runtime.engine_report import EngineReport, state_line
 from pilothouse.runtime.turns.recover import run_elsewhere
 
@@ -127,8 +127,8 @@ def _offer(engine: EngineId, now: EngineId) -> Reply:
 
 
 def _has_history(call: CommandCall, session: Session) -> bool:
-    """Tell whether the session has said or done anything that another one could be told."""
-    if call.tx.turns.live(session.id) is not None:
+    """Tell whether the session has said or done anything that another one could be told, or continues one that has."""
+    if handover_of(call.tx, session.id).before or call.tx.turns.live(session.id) is not None:
         return True
     turns = call.tx.turns.of(call.conversation.id)
     return any(turn.session_id == session.id and (turn.answer or turn.began) for turn in turns)
