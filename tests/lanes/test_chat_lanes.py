@@ -16,9 +16,9 @@ from tests.runtime.rig import MEMBER, Rig, open_rig
 from pilothouse.bootstrap.lanes import LaneHost
 from pilothouse.channels.memory import PERSON, MemoryChannel
 from pilothouse.core.channel import Receipt
-from pilothouse.core.errors import Rejected
+from pilothouse.core.errors import NoThreads, Rejected
 from pilothouse.core.ids import ConversationId
-from pilothouse.core.lane import LaneDesk
+from pilothouse.core.lane import Lane, LaneDesk, LaneError, NewLane
 from pilothouse.core.message import Address, Author
 from pilothouse.core.people import People
 from pilothouse.runtime.outbox import content_of
@@ -159,14 +159,18 @@ def thread_of(conversation: str) -> str:
     return conversation.rpartition("#")[2]
 
 
-class NoThreads(MemoryChannel):
+class Refusing(MemoryChannel):
+    def __init__(self, error: Rejected) -> None:
+        super().__init__()
+        self._error = error
+
     # pyrefly: ignore [missing-override-decorator]
     async def open_thread(self, address: Address, name: str) -> Address:
-        raise Rejected("threads are off")
+        raise self._error
 
 
 async def test_without_a_thread_nothing_is_left_and_bad_words_are_explained(tmp_path: Path) -> None:
-    async with open_lanes(tmp_path, channel=NoThreads()) as rig:
+    async with open_lanes(tmp_path, channel=Refusing(Rejected("threads are off"))) as rig:
         assert "threads are off" in await reply(rig, "/lanes create Work")
         assert not await rig.ports.lanes.all()
         assert len(git(tmp_path / "repo", "worktree", "list").splitlines()) == 1
@@ -175,6 +179,41 @@ async def test_without_a_thread_nothing_is_left_and_bad_words_are_explained(tmp_
             assert "/lanes create TASK starts one" in await reply(rig, line)
         assert "No lanes" in await reply(rig, "/lanes", by=MEMBER)
         assert "Only an admin may" in await reply(rig, "/lanes create Work", by=MEMBER)
+
+
+class Tmux(LaneHost):
+    """Makes the worktree without a chat; or fails as without tmux."""
+
+    error = ""
+
+    # pyrefly: ignore [missing-override-decorator]
+    async def create_here(self, wish: NewLane) -> Lane:
+        if self.error:
+            raise LaneError(self.error)
+        return self.join(await self.add(msgspec.structs.replace(wish, backend="chat")), "")
+
+
+class WithoutTmux(Tmux):
+    error = "tmux was not found."
+
+
+async def test_in_a_chat_that_has_no_threads_the_lane_is_a_chat_in_tmux(tmp_path: Path) -> None:
+    async with open_lanes(tmp_path, channel=Refusing(NoThreads("this chat has no topics."))) as rig:
+        rig.ports.lanes = Tmux(tmp_path / "data", rig.store.read, rig.store.write)
+        told = await reply(rig, "/lanes create Work")
+        (lane,) = await rig.ports.lanes.all()
+        assert told.startswith(f"Lane {lane.id} works on ")
+        worktrees = git(tmp_path / "repo", "worktree", "list").splitlines()
+        assert len(worktrees) == 2, "the repository's own, and the lane's"
+
+
+async def test_in_a_chat_that_has_no_threads_and_without_tmux_both_reasons_are_told(tmp_path: Path) -> None:
+    async with open_lanes(tmp_path, channel=Refusing(NoThreads("this chat has no topics."))) as rig:
+        rig.ports.lanes = WithoutTmux(tmp_path / "data", rig.store.read, rig.store.write)
+        told = await reply(rig, "/lanes create Work")
+        assert "this chat has no topics." in told and "tmux was not found." in told
+        assert not await rig.ports.lanes.all()
+        assert len(git(tmp_path / "repo", "worktree", "list").splitlines()) == 1
 
 
 async def test_a_folder_without_a_repository_is_a_clear_error(tmp_path: Path) -> None:

@@ -220,7 +220,7 @@ class CanOpenThread(Protocol):
     async def open_thread(self, address: Address, name: str) -> Address:
         """Return the new thread's address: the same place, with `thread` set. `address` may itself be a thread.
 
-        Raises `Rejected` with a text for people: why not, and what would help."""
+        Raises `Rejected` with a text for people: why not, and what would help; `NoThreads` if the place has none."""
         ...
 
 

@@ -7,7 +7,8 @@
     ├── DeliveryError
     │   ├── TryLater           the platform wants us to wait `after_s`
     │   ├── Rejected           the platform will never take it, and says why
-    │   │   └── CannotEdit     this message can no longer be edited; a new one can be sent
+    │   │   ├── CannotEdit     this message can no longer be edited; a new one can be sent
+    │   │   └── NoThreads      this place has no threads, so none can be opened in it
     │   ├── Unconfirmed        the platform may have taken it: a repeat must be marked as one
     │   └── WantsPlainer       the platform rejected the format: use `render_plainly`
     ├── StoreError
@@ -64,6 +65,10 @@ class Rejected(DeliveryError):
 
 
 class CannotEdit(Rejected):
+    pass
+
+
+class NoThreads(Rejected):
     pass
 
 

@@ -22,10 +22,13 @@ from tests.runtime.puppet import Strings, echo, until_interrupted
 from tests.runtime.rig import only_alive
 
 from pilothouse.bootstrap.files import read_file
+from pilothouse.channels.discord.addresses import DISCORD
 from pilothouse.channels.discord.config import Rules
 from pilothouse.core.ask import Ask, Decision, Option
+from pilothouse.core.errors import NoThreads
 from pilothouse.core.event import MediaProduced, ToolCall, ToolStarted
 from pilothouse.core.ids import AskId, CallId, ConversationId
+from pilothouse.core.message import Address
 from pilothouse.core.people import Role
 from pilothouse.runtime.admission import offer_pairing
 from pilothouse.runtime.ports import StoreBlobs, SystemClock
@@ -625,6 +628,8 @@ async def test_a_thread_is_opened_on_request_and_works_as_its_channel_does(
         await house.until_shown(thread, "write them")
         ada.say("/thread nowhere", channel=ada.dm)
         await house.until_shown(ada.dm, "no threads in private")
+        with pytest.raises(NoThreads):
+            await house.channel.open_thread(Address(DISCORD, str(ada.dm.id)), "nowhere")
 
 
 def _threads(server: Server, name: str) -> Iterator[Channel]:

@@ -10,8 +10,11 @@ from tests.channels.telegram.gateway_house import config_for, open_gateway, role
 from tests.channels.telegram.server.running import Server
 from tests.runtime.puppet import Strings, echo, until_interrupted
 
+from pilothouse.channels.telegram.content import TELEGRAM
 from pilothouse.core.channel import CanOpenThread
+from pilothouse.core.errors import NoThreads
 from pilothouse.core.ids import ConversationId
+from pilothouse.core.message import Address
 from pilothouse.core.people import Grant
 from pilothouse.core.queue import notes_waitlist
 
@@ -50,6 +53,9 @@ async def test_where_no_topic_can_be_opened_people_are_told_what_helps(
         await house.until_shown(forum.id, "Make me an administrator")
         ada.say("/topic plan")
         await house.until_shown(ada.id, "has no topics")
+        for place in (ada.id, plain.id):
+            with pytest.raises(NoThreads):
+                await house.channel.open_thread(Address(TELEGRAM, str(place)), "plan")
 
 
 async def test_a_stop_that_names_no_topic_stops_its_own_turn_by_who_may_there(

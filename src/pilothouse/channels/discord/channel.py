@@ -27,7 +27,7 @@ from pilothouse.channels.discord.wire import Channel, read
 from pilothouse.channels.progress import ProgressMessages
 from pilothouse.channels.skeleton import Connected
 from pilothouse.core.channel import ChannelHealth, ChannelHost, Desk
-from pilothouse.core.errors import Rejected, Unconfirmed
+from pilothouse.core.errors import NoThreads, Rejected, Unconfirmed
 from pilothouse.core.ids import ChannelId, ConversationId, TurnId
 from pilothouse.core.message import Address, Content, MessageRef, Part, conversation_id
 from pilothouse.core.view import TurnView
@@ -113,7 +113,7 @@ class DiscordChannel:
         sender, place = await self._connected.sender(), Address(DISCORD, address.place)
         known = self._places.get(address.place)
         if known is not None and known.direct:
-            raise Rejected("there are no threads in private messages: ask for one in a channel of a server")
+            raise NoThreads("there are no threads in private messages: ask for one in a channel of a server")
         if known is not None and known.forum:
             raise Rejected("in a forum each post is a thread of its own: make a new post for it")
         channel = read(await sender.open_thread(target_of(place), name), Channel)

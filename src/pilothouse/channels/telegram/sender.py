@@ -52,7 +52,7 @@ from pilothouse.channels.telegram.trouble import (
 from pilothouse.channels.telegram.wire import Message as Posted
 from pilothouse.channels.telegram.wire import Topic
 from pilothouse.core.engine import Blobs
-from pilothouse.core.errors import DeliveryError, Rejected, TryLater, Unconfirmed, WantsPlainer
+from pilothouse.core.errors import DeliveryError, NoThreads, Rejected, TryLater, Unconfirmed, WantsPlainer
 from pilothouse.core.ids import TurnId
 from pilothouse.core.message import Attachment
 
@@ -226,7 +226,7 @@ class Sender:
         if isinstance(found, Blocked):
             raise Rejected(NO_RIGHT.format(text=found.text))
         if isinstance(found, Refused) and "forum" in found.text:
-            raise Rejected(NO_FORUM)
+            raise NoThreads(NO_FORUM)
         raise (
             delivery_error(found)
             if isinstance(found, Trouble)

@@ -18,7 +18,7 @@ from msgspec import Struct
 from pilothouse.core.ask import Ask
 from pilothouse.core.call import Call
 from pilothouse.core.channel import FILE_BYTES, AtMachine, CanOpenThread
-from pilothouse.core.errors import Rejected, TryLater
+from pilothouse.core.errors import NoThreads, Rejected, TryLater
 from pilothouse.core.ids import AskId
 from pilothouse.core.media import sniff
 from pilothouse.core.message import Address, Author
@@ -47,6 +47,7 @@ NAMELESS = (
     "/topic NAME opens a topic or thread as a separate conversation, with this one's engine and workspace."
 )
 CANNOT = "{channel} has no topics or threads. /new starts a new session here."
+UNOPENED = "The topic was not opened: {reason}"
 
 
 async def find_file(ports: Ports, address: Address, by: Author, said: str) -> NamedFile | str:
@@ -122,8 +123,16 @@ def _place(tx: Tx, settings: Settings, address: Address, by: Author) -> tuple[st
     return workspace, role_of(tx, settings.people, by.id, workspace)
 
 
-async def open_thread(ports: Ports, address: Address, name: str) -> Address | str:
+async def open_topic(ports: Ports, address: Address, name: str) -> Address | str:
     """Open a thread and return its address, or tell why there is none."""
+    try:
+        return await open_thread(ports, address, name)
+    except NoThreads as error:
+        return UNOPENED.format(reason=error.reason)
+
+
+async def open_thread(ports: Ports, address: Address, name: str) -> Address | str:
+    """Do the same, but raise `NoThreads` where the place has none."""
     channel, name = ports.channels.get(address.channel), " ".join(name.split())
     if not isinstance(channel, CanOpenThread):
         return CANNOT.format(channel=address.channel)
@@ -136,8 +145,10 @@ async def open_thread(ports: Ports, address: Address, name: str) -> Address | st
             return await channel.open_thread(address, name)
     except TryLater as error:
         return f"Not now: {error}. Try again in {max(1, round(error.after_s))} s."
+    except NoThreads:
+        raise
     except Rejected as error:
-        return f"The topic was not opened: {error.reason}"
+        return UNOPENED.format(reason=error.reason)
     except Exception as error:  # noqa: BLE001 - one delivery
         ports.log("thread.unconfirmed", level="warning", error=error)
         return f"{address.channel} did not confirm the new topic. Check whether it exists, and retry if not."

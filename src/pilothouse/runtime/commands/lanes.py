@@ -1,6 +1,6 @@
 """`/lanes`: worktrees in which an agent works beside this conversation. List them, create one, close some.
 
-Where the channel has threads, a new lane is a thread that is bound to its worktree, and its first message is a row there. Else
+Where the chat has threads, a new lane is a thread that is bound to its worktree, and its first message is a row there. Else
 it is a chat in tmux on the machine of the gateway. The worktree is made before the transaction, because that takes a while.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from pilothouse.core.channel import CanOpenThread
+from pilothouse.core.errors import NoThreads
 from pilothouse.core.ids import ConversationId, IdMaker
 from pilothouse.core.lane import Lane, LaneError, NewLane
 from pilothouse.core.message import (
@@ -37,6 +38,7 @@ OPENED = (
 )
 IN_THREAD = "Lane {id} works in a thread of its own: {task}\nbranch: {branch}\nworktree: {enter}\n/lanes close {id} ends it."
 IN_TMUX = "Lane {id} works on {machine}: {task}\nbranch: {branch}\nlook at it: {attach}\nworktree: {enter}\n/lanes close {id} ends it."
+NEITHER = "The topic was not opened: {why}\nA chat in tmux was not started either: {error}"
 CLOSED = "Lane {id} is closed. Its commits are on the branch {branch}."
 LEFT = f"{CLOSED} This thread works in the folder of its parent again."
 NOTHING = "No lane ended more than a day ago without changes that are not committed."
@@ -81,11 +83,23 @@ async def _create(ports: Ports, address: Address, task: str) -> LanesAnswer | st
     if not isinstance(ports.channels.get(address.channel), CanOpenThread):
         return LanesAnswer(made=await ports.lanes.create_here(wish))
     lane = await ports.lanes.add(msgspec.structs.replace(wish, backend="chat"))
-    thread = await open_thread(ports, address, first_line(task, NAME_CHARS))
+    try:
+        thread = await open_thread(ports, address, first_line(task, NAME_CHARS))
+    except NoThreads as error:
+        await ports.lanes.drop(lane)
+        return await _create_here(ports, wish, error.reason)
     if isinstance(thread, str):
         await ports.lanes.drop(lane)
         return thread
     return LanesAnswer(made=ports.lanes.join(lane, conversation_id(thread)), place=thread)
+
+
+async def _create_here(ports: Ports, wish: NewLane, why: str) -> LanesAnswer | str:
+    """Create a lane in tmux, because this chat of the channel has no threads."""
+    try:
+        return LanesAnswer(made=await ports.lanes.create_here(wish))
+    except LaneError as error:
+        return NEITHER.format(why=why, error=error)
 
 
 def show_lanes(call: CommandCall) -> Reply:

@@ -32,7 +32,7 @@ from pilothouse.runtime.admission import handle_stranger, offered_code, should_r
 from pilothouse.runtime.asks.answers import Answers
 from pilothouse.runtime.commands.call import QUOTES, Opening, Prepared
 from pilothouse.runtime.commands.engine_sessions import ask_engine, list_commands
-from pilothouse.runtime.commands.files import find_file, open_thread
+from pilothouse.runtime.commands.files import find_file, open_topic
 from pilothouse.runtime.commands.folders import look_for_folders
 from pilothouse.runtime.commands.lanes import ask_lanes, deed_of
 from pilothouse.runtime.commands.servers import ask_servers
@@ -288,7 +288,7 @@ class Intake:
             case Command(name="model"):
                 return Prepared(models=list_models(ports))
             case Command(name="topic") if await self._is_first(said, "command.topic"):
-                return Prepared(opened=await open_thread(ports, said.address, way.args))
+                return Prepared(opened=await open_topic(ports, said.address, way.args))
             case Command(name="sessions" | "resume" as name) if await self._is_first(said, f"command.{name}"):
                 may_list = allows(await self._role(said.author, said.address), "command.resume.foreign")
                 return Prepared(elsewhere=await ask_engine(ports, said.address, way.args, may_list=may_list))
