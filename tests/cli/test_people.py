@@ -16,6 +16,7 @@ from tests.cli.conftest import House, with_bots
 from tests.shelf import ADDRESS, PLACE, SESSION
 
 from pilothouse.core.ask import Ask, AskRow, Decision, Option, RuleOffer, hash_payload
+from pilothouse.core.call import Call
 from pilothouse.core.conversation import Conversation
 from pilothouse.core.ids import AskId, TurnId, UserId
 from pilothouse.core.message import Author, InboundMessage
@@ -194,11 +195,30 @@ def test_what_waits_is_listed_and_shown_whole(house: House) -> None:
     ask(house)
     ask(house, "ask-two", authority=Authority(Approvers(("admin",), quorum=2)))
     listed = house.run("asks").stdout
-    assert re.search(r"^ask-two +approval +open +\w+ +0 of 2 +telegram:7 +Run make\?", listed, re.MULTILINE)
+    assert re.search(
+        r"^ask-two +approval +open +\w+ +0 of 2 +telegram:7 +The engine asks: Run make\?",
+        listed,
+        re.MULTILINE,
+    )
     shown = house.run("asks", "show", "two").stdout
     assert hash_payload(MAKE) in shown and "2 people must allow this" in shown
     assert "command: make\\u001b[31m all" in shown, "and nothing in it drives the terminal"
     assert house.json("asks", "show", "ask-two")["ask"]["payload"] == MAKE
+
+
+def test_a_list_names_the_command_that_would_run_and_not_the_words_of_the_model(house: House) -> None:
+    command = "rm -rf build " + "a-folder " * 30 + "\u202e/"
+    ask(
+        house,
+        title="Delete the folder build\nIt is old.",
+        asker="Claude Code",
+        call=Call("command", "Bash", command=command),
+    )
+    for words in (["asks"], ["status"], ["asks", "show", "one"]):
+        told = house.run(*words).stdout
+        assert "Claude Code wants to run:" in told and "a-folder \\u202e/" in told
+        assert "Delete the folder build" not in told
+    assert "It is old." in told, "the engine's reason is shown with the whole ask"
 
 
 def test_in_a_pipe_what_is_asked_is_listed_whole(house: House) -> None:

@@ -63,7 +63,7 @@ def command(ctx: click.Context, limit: int, every: bool, as_json: bool) -> None:
 def show(id: str, as_json: bool) -> None:
     """Show one ask in full: exactly what is asked, who may answer, and how it ended."""
     from pilothouse.cli.ask_outcome import facts
-    from pilothouse.core.ask_view import payload_text
+    from pilothouse.core.ask_view import payload_text, remark, whole_headline
     from pilothouse.runtime.asks.outcome import changed_payload
 
     def unit(tx: Tx) -> tuple[AskRow, dict[str, str]] | None:
@@ -81,7 +81,9 @@ def show(id: str, as_json: bool) -> None:
 
     ask = row.ask
     print("\n".join(f"{key:<7} {value}" for key, value in told.items()))
-    print(f"\n{reveal_hidden(ask.title)}\n\n{reveal_hidden(payload_text(ask))}")
+    words = reveal_hidden(remark(ask))
+    print("\n".join(["", whole_headline(ask), *([words] if words else [])]))
+    print(f"\n{reveal_hidden(payload_text(ask))}")
     for option in ask.options:
         print(f"  {plain(option.key)}  {plain(option.label)}")
     if changed := changed_payload(row):
@@ -186,6 +188,8 @@ def _document(row: AskRow) -> dict[str, Any]:
 
 
 def _line(row: AskRow, result: str, now: float) -> tuple[object, ...]:
+    from pilothouse.core.ask_view import whole_headline
+
     ends = (
         "-" if row.ask.expires_at is None or row.state != "open" else ago(max(0.0, row.ask.expires_at - now))
     )
@@ -197,5 +201,5 @@ def _line(row: AskRow, result: str, now: float) -> tuple[object, ...]:
         ends,
         yes,
         row.conversation_id or "-",
-        row.ask.title,
+        whole_headline(row.ask),
     )

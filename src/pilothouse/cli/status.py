@@ -19,6 +19,7 @@ from pilothouse.cli.store import load_plain, read_store
 from pilothouse.cli.table import ago, plain, print_json, render_table
 from pilothouse.config import ALWAYS_ON
 from pilothouse.core.ask import AskRow
+from pilothouse.core.ask_view import whole_headline
 from pilothouse.core.ids import ChannelId, ConversationId
 from pilothouse.core.store import Node, Tx
 from pilothouse.core.turn import Turn
@@ -186,7 +187,7 @@ def _turn(turn: Turn, now: float) -> tuple[Any, ...]:
 
 
 def _ask(row: AskRow, now: float) -> tuple[Any, ...]:
-    return (row.ask.id, row.subject, ago(now - row.asked_at), row.ask.title)
+    return (row.ask.id, row.subject, ago(now - row.asked_at), whole_headline(row.ask))
 
 
 def _gone(id: str, gone: Removal, now: float) -> tuple[Any, ...]:

@@ -216,6 +216,17 @@ def head_and_rest(ask: Ask) -> tuple[str, str]:
     return f"{who} wants to {verb} {f'`{what}`' if ask.call.kind == 'command' else what}", ""
 
 
+def whole_headline(ask: Ask) -> str:
+    """Return the headline in full for lists in a terminal, with hidden characters made visible."""
+    return reveal_hidden("\n".join(part for part in head_and_rest(ask) if part.strip()))
+
+
+def remark(ask: Ask) -> str:
+    """Return what the engine says below the title of a call, which the headline leaves out."""
+    is_call = ask.kind == "approval" and ask.call is not None and not ask.of_house
+    return ask.title.partition("\n")[2] if is_call else ""
+
+
 def hidden_chars(ask: Ask) -> int:
     """Count the characters of a long command that the headline leaves out."""
     what = object_of(ask)

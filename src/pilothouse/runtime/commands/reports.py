@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import msgspec
 
 from pilothouse.core.ask import ASK_STATES, AskRow, matching_asks, payload_bytes
-from pilothouse.core.ask_view import headline, payload_text, reason
+from pilothouse.core.ask_view import headline, payload_text, reason, remark
 from pilothouse.core.budget import day_of
 from pilothouse.core.conversation import BusyPolicy, Session
 from pilothouse.core.people import allows, may_say_no
@@ -205,8 +205,7 @@ def _ended(tx: Tx, row: AskRow) -> list[str]:
 def _show_ask(call: CommandCall, row: AskRow) -> Reply:
     """Show an ask. A long one comes as two files: one to read, and the exact bytes that were hashed."""
     ask, tx, at = row.ask, call.tx, call.at
-    remark = ask.title.partition("\n")[2] if ask.kind == "approval" else ""
-    about = [remark] if remark else []
+    about = [words] if (words := remark(ask)) else []
     about += [why] if (why := reason(ask)) else []
     about += [f"{offer.remember}: {offer.rule}" for offer in ask.offers]
     about += [code_block(ask.preview, "diff")] if 0 < len(ask.preview) <= INLINE else []
