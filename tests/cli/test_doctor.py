@@ -166,6 +166,19 @@ def test_a_channel_that_only_the_running_gateway_finds_in_trouble_comes_with_its
     assert fix() == f"kill {os.getpid()}, then pilothouse up"
 
 
+def test_a_channel_beside_a_chat_that_took_over_is_not_connected(house: House) -> None:
+    house.config.write_text('[channels.telegraph]\ntoken = "t"\n')
+    info = NodeInfo("pilothouse chat in ~/work", "another", 1, "")
+    with_store(house, lambda tx: tx.nodes.join(info, ("engines", "scheduler"), time.time() + 3600))
+    rows = {row["id"]: row["trouble"] for row in house.json("channels")}
+    text = "not connected: only a chat runs; close it and start pilothouse up"
+    assert rows["telegraph"] == text
+    assert (checks(house)["channel telegraph"]["state"], checks(house)["channel telegraph"]["text"]) == (
+        "warn",
+        text,
+    )
+
+
 def test_who_holds_the_engines_is_told(lived_in: House) -> None:
     assert checks(lived_in)["gateway"]["text"].startswith("home, pid 42 on box, has not reported for")
 

@@ -10,7 +10,7 @@ from tests.cli.conftest import House
 from pilothouse.cli.status import Status, render_status
 from pilothouse.cli.table import BELOW, ago, cut, money, plain, render_table, width
 from pilothouse.core.ids import Epoch
-from pilothouse.core.store import Node, NodeInfo
+from pilothouse.core.store import Node, NodeInfo, Role
 from pilothouse.runtime.channel_status import HealthNote
 
 LISTINGS = ["sessions", "turns"]
@@ -104,7 +104,8 @@ def test_status_is_for_people_and_keeps_the_nodes_for_verbose(lived_in: House) -
 
 def test_status_says_which_channels_are_connected() -> None:
     def told(noted: HealthNote | None, *, runs: bool = True) -> list[str]:
-        node = Node(Epoch(1), NodeInfo("pilothouse up", "elsewhere", 7, "1"), ("engines",), 100.0, 1, False)
+        roles: tuple[Role, ...] = ("engines", "channels")
+        node = Node(Epoch(1), NodeInfo("pilothouse up", "elsewhere", 7, "1"), roles, 100.0, 1, False)
         notes = {"discord": noted} if noted else {}
         status = Status([node] if runs else [], [], [], [], [], notes)
         return render_status(status, 10.0, enabled=["discord"]).splitlines()
@@ -122,6 +123,16 @@ def test_status_says_which_channels_are_connected() -> None:
         "gateway  not running → pilothouse up",
         "discord  not connected",
     ], "an old trouble is no news"
+
+
+def test_status_says_that_a_chat_that_took_over_connects_no_channel() -> None:
+    info = NodeInfo("pilothouse chat in ~/work", "elsewhere", 7, "1")
+    node = Node(Epoch(1), info, ("engines", "scheduler"), 100.0, 1, False)
+    status = Status([node], [], [], [], [], {"telegram": HealthNote(9.0, 5.0)})
+    assert render_status(status, 10.0, enabled=["telegram"]).splitlines()[:2] == [
+        "gateway   running (pilothouse chat in ~/work, pid 7)",
+        "telegram  not connected: only a chat runs; close it and start pilothouse up",
+    ]
 
 
 def test_an_empty_status_has_the_same_shape(house: House) -> None:
@@ -232,7 +243,7 @@ def test_a_channels_trouble_is_told_whole() -> None:
     trouble = (
         "Discord refuses the bot token. Take a new one at https://discord.com/developers, " + "a b " * 30
     )
-    node = Node(Epoch(1), NodeInfo("up", "elsewhere", 7, "1"), ("engines",), 100.0, 1, False)
+    node = Node(Epoch(1), NodeInfo("up", "elsewhere", 7, "1"), ("engines", "channels"), 100.0, 1, False)
     status = Status([node], [], [], [], [], {"discord": HealthNote(0.0, 0.0, trouble)})
     for columns in (None, 60):
         assert " ".join(trouble.split()) in " ".join(render_status(status, 10.0, columns).split())

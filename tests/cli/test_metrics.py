@@ -41,7 +41,7 @@ def samples(text: str) -> dict[str, float]:
 
 
 def test_each_figure_is_counted() -> None:
-    node = Node(Epoch(1), NodeInfo("up", "elsewhere", 7, "1"), ("engines",), 100.0, 1, False)
+    node = Node(Epoch(1), NodeInfo("up", "elsewhere", 7, "1"), ("engines", "channels"), 100.0, 1, False)
     notes = {"telegram": HealthNote(9.0, 5.0), "discord": HealthNote(9.0, 4.0, "It is refused.")}
     status = Status([node], [], [Queued("telegram:7", 2, 1), Queued("telegram:8", 1, 0)], [], [], notes)
     engine, place = EngineId('odd "one"\\'), ConversationId("telegram:7")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import anyio
@@ -182,6 +183,19 @@ async def test_a_second_gateway_is_refused_and_told_who_holds_the_engines(tmp_pa
         assert [node.info.name for node in nodes] == ["first"]
         await first.channel.say("hello")
         await first.until_said("you said: hello")
+
+
+async def test_a_gateway_that_a_chat_refuses_is_told_to_close_the_chat(tmp_path: Path) -> None:
+    async with open_rig(tmp_path, name="a chat", standby=True) as chat:
+        nodes = await chat.store.read(lambda tx: tx.nodes.list())
+        assert [set(node.roles) for node in nodes] == [{"engines", "scheduler"}]
+        async with open_rig(tmp_path, name="second", ends_with=RoleHeld) as second:
+            with anyio.fail_after(60):
+                await second.over.wait()
+        assert str(second.error) == (
+            f"a chat (pid {os.getpid()} on here) already runs the engines of this store, but not its channels. "
+            "Close it, then start pilothouse up again."
+        )
 
 
 async def test_a_standby_takes_over_when_the_first_ends(tmp_path: Path) -> None:

@@ -107,7 +107,7 @@ async def _chat(
 
             gateway = Gateway(
                 ports,
-                this_node("pilothouse chat"),
+                this_node(f"pilothouse chat in {tilde(folder)}"),
                 primary=TERMINAL,
                 standby=True,
                 terminal=conversation_id(place),

@@ -77,9 +77,10 @@ HELD = {
     "Discord up for it, and /bind gives a channel its folder; or stop it first: kill {pid}",
     "pilothouse discord": "`pilothouse discord` runs here already (process {pid}). For several folders at once run `pilothouse up`, and "
     "/bind a channel to each; or leave that one first, with Ctrl-C",
-    "pilothouse chat": "`pilothouse chat` is open (process {pid}) and runs the engines. Leave it first; chats may be opened again "
+    "pilothouse chat": "`{name}` is open (process {pid}) and runs the engines. Leave it first; chats may be opened again "
     "beside this",
 }
+HELD_BY_OTHER = "{name} runs the engines here already (process {pid}); stop it first"
 _ID = re.compile(r"\d{5,20}")
 
 
@@ -211,8 +212,9 @@ async def _refuse_second_gateway(app: App) -> None:
     node = await app.store.read(unit)
     if node is None or node.lease_until < app.clock.now() or is_alive(node.info) is False:
         return
-    text = HELD.get(node.info.name, "{name} runs the engines here already (process {pid}); stop it first")
-    raise RoleHeld(text.format(name=node.info.name, pid=node.info.pid), role="engines", holder=node.info.name)
+    name, pid = node.info.name, node.info.pid
+    text = next((text for program, text in HELD.items() if name.startswith(program)), HELD_BY_OTHER)
+    raise RoleHeld(text.format(name=name, pid=pid), role="engines", holder=name)
 
 
 LOOK_EVERY_S = 1.0

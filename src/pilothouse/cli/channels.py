@@ -14,9 +14,10 @@ from msgspec import Struct
 
 from pilothouse.bootstrap.configuration import load_checked
 from pilothouse.cli.options import json_option
+from pilothouse.cli.status import ONLY_CHAT, find_gateway, serves_configured
 from pilothouse.cli.store import read_store
 from pilothouse.cli.table import print_json, print_table
-from pilothouse.config import Adapter
+from pilothouse.config import ALWAYS_ON, Adapter
 from pilothouse.core.channel import BotIdentity, ChannelSpec, Finding
 from pilothouse.core.errors import PilothouseError
 from pilothouse.core.ids import ChannelId
@@ -53,7 +54,9 @@ def command(as_json: bool) -> None:
 def look(plugin: Loaded[ChannelSpec], channel: Adapter | None) -> Row:
     enabled = channel is not None and channel.enabled
     problem = channel_problem(plugin.spec, channel) if channel is not None and channel.enabled else ""
-    trouble = channel_trouble(plugin.spec.id) if enabled and not problem else ""
+    trouble = ""
+    if enabled and not problem:
+        trouble = ONLY_CHAT if is_left_to_chat(plugin.name) else channel_trouble(plugin.spec.id)
     return Row(plugin.name, plugin.spec.title, enabled, problem, trouble, plugin.dist)
 
 
@@ -71,6 +74,17 @@ def channel_trouble(id: ChannelId) -> str:
         return read_store(unit) or ""
     except PilothouseError:
         return ""  # another check reports a broken store
+
+
+def is_left_to_chat(name: str) -> bool:
+    """Returns true if only a chat runs, which does not serve this channel."""
+    if name == ALWAYS_ON:
+        return False
+    try:
+        gateway = find_gateway(read_store(lambda tx: tx.nodes.list()) or (), time.time())
+    except PilothouseError:
+        return False  # another check reports a broken store
+    return gateway is not None and not serves_configured(gateway)
 
 
 def is_served() -> bool:

@@ -15,11 +15,13 @@ from pilothouse.cli.channels import (
     channel_identity,
     channel_problem,
     channel_trouble,
+    is_left_to_chat,
     is_served,
 )
 from pilothouse.cli.doctor_store import Check, State
 from pilothouse.cli.engines import engine_problem
 from pilothouse.cli.service import find_system, foreground_gateway
+from pilothouse.cli.status import ONLY_CHAT
 from pilothouse.config import AUTO, Adapter, Config
 from pilothouse.core.channel import ChannelSpec
 from pilothouse.core.engine import EngineSpec, EngineStatus
@@ -88,6 +90,9 @@ def check_channels(plugins: Plugins, config: Config) -> Iterator[Check]:
         met = channel_identity(row.spec, channel)
         if met.problem:
             yield Check(name, "broken", met.problem)
+            continue
+        if is_left_to_chat(row.name):
+            yield Check(name, "warn", ONLY_CHAT)
             continue
         if met.idle:
             yield _check_idle(name, row.spec, met.idle)

@@ -14,7 +14,7 @@ import click
 from msgspec import Struct
 
 from pilothouse import __version__
-from pilothouse.cli.status import Status, gateway_of, look
+from pilothouse.cli.status import Status, gateway_of, look, serves_configured
 from pilothouse.cli.store import load_plain, read_store, store_file
 from pilothouse.config import ALWAYS_ON
 from pilothouse.core.budget import Spent
@@ -125,7 +125,8 @@ def render(figures: Figures, enabled: list[str], now: float, store_bytes: int) -
     waiting = {"inbox": sum(q.inbox for q in status.queues), "outbox": sum(q.outbox for q in status.queues)}
     turns = {name: sum(turn.status == name for turn in status.turns) for name in LIVE}
     notes = {id: status.channels.get(id) for id in enabled}
-    well = {id: bool(gateway and note and note.heard_at and not note.trouble) for id, note in notes.items()}
+    is_served = gateway is not None and serves_configured(gateway)
+    well = {id: bool(is_served and note and note.heard_at and not note.trouble) for id, note in notes.items()}
     heard = {id: note.heard_at for id, note in notes.items() if note and note.heard_at}
     parts = [
         _metric("build_info", "The version that measured.", "gauge", "version", {__version__: 1}),

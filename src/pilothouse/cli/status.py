@@ -31,6 +31,7 @@ ASKS = "WAITS FOR YOU"
 ERRORS = "LAST ERRORS"
 GONE = "REMOVED THE BOT"
 NOT_RUNNING = "not running → pilothouse up"
+ONLY_CHAT = "not connected: only a chat runs; close it and start pilothouse up"
 
 
 class Queued(Struct, frozen=True):
@@ -102,6 +103,11 @@ def find_gateway(nodes: Iterable[Node], now: float) -> Node | None:
     return next((node for node in nodes if "engines" in node.roles and _is_alive(node, now)), None)
 
 
+def serves_configured(gateway: Node) -> bool:
+    """Returns false for a chat or another client that took over from a gateway that died."""
+    return "channels" in gateway.roles
+
+
 def _is_alive(node: Node, now: float) -> bool:
     return node.lease_until > now and is_alive(node.info) is not False
 
@@ -137,7 +143,7 @@ def _summary(status: Status, now: float, columns: int | None, enabled: Sequence[
         ("gateway", f"running ({gateway.info.name}, pid {gateway.info.pid})" if gateway else NOT_RUNNING)
     ]
     lines += [
-        (id, _connection(status.channels.get(id), now) if gateway else "not connected")
+        (id, _connection(gateway, status.channels.get(id), now))
         for id in dict.fromkeys((*enabled, *status.channels))
     ]
     count = len(status.asks)
@@ -152,7 +158,11 @@ def _summary(status: Status, now: float, columns: int | None, enabled: Sequence[
     return "\n".join(f"{name:<{room}}  {text.lstrip()}" for (name, _), text in zip(lines, texts, strict=True))
 
 
-def _connection(noted: HealthNote | None, now: float) -> str:
+def _connection(gateway: Node | None, noted: HealthNote | None, now: float) -> str:
+    if gateway is None:
+        return "not connected"
+    if not serves_configured(gateway):
+        return ONLY_CHAT
     if noted is None:
         return "connecting"
     heard = f"heard {ago(now - noted.heard_at)} ago" if noted.heard_at else ""

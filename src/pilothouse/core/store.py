@@ -31,6 +31,7 @@ from pilothouse.core.transcript import Transcripts
 from pilothouse.core.turn import Turns
 
 Role = Literal["engines", "channels", "scheduler"]
+"""`channels` is the role of a node that serves configured channels: a terminal chat does not have it."""
 
 T = TypeVar("T")
 

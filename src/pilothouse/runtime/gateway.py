@@ -123,7 +123,9 @@ class Gateway:
                 await self._membership.leave()
 
     async def _join(self) -> None:
-        roles: tuple[Role, ...] = ("channels", "scheduler", "engines")
+        # A standby node, such as a terminal chat, serves only its own channel, never the configured ones.
+        served: tuple[Role, ...] = () if self._standby else ("channels",)
+        roles: tuple[Role, ...] = (*served, "scheduler", "engines")
         try:
             await self._membership.join(roles)
         except RoleHeld:

@@ -16,6 +16,8 @@ from pilothouse.runtime.ports import Ports
 from pilothouse.runtime.turns.recover import recover
 
 BEATS_PER_LEASE = 3
+HELD = "{who} already runs the engines of this store. Use it, or stop it first."
+HELD_BY_CHAT = "{who} already runs the engines of this store, but not its channels. Close it, then start pilothouse up again."
 
 
 class Membership:
@@ -166,8 +168,5 @@ def _shift_due_times(tx: Tx, seconds: float, now: float) -> None:
 
 def _held(holder: Node) -> RoleHeld:
     who = f"{holder.info.name} (pid {holder.info.pid} on {holder.info.host})"
-    return RoleHeld(
-        f"{who} already runs the engines of this store. Use it, or stop it first.",
-        role="engines",
-        holder=who,
-    )
+    text = HELD if "channels" in holder.roles else HELD_BY_CHAT
+    return RoleHeld(text.format(who=who), role="engines", holder=who)
