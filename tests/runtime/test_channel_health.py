@@ -284,6 +284,30 @@ async def test_a_restart_does_not_end_a_trouble_until_the_channel_was_heard(tmp_
         assert noted is not None and (noted.trouble, noted.told) == ("", "")
 
 
+async def test_a_trouble_of_before_the_start_ends_with_the_first_answer_after_it(tmp_path: Path) -> None:
+    clock = FakeClock()
+    other = Ill(clock)
+    async with open_house(tmp_path, other, clock) as house:
+        other.trouble = "Telegram refuses the bot token (Unauthorized)."
+        await house.pass_time(CHECK_EVERY_S)
+    other = Ill(clock)
+    other.hears = False
+    async with open_house(tmp_path, other, clock) as house:
+        await house.pass_time(CHECK_EVERY_S)
+        assert house.monitor.health(OTHER).trouble == "Telegram refuses the bot token (Unauthorized)."
+        other.hears = True
+        await house.pass_time(CHECK_EVERY_S)
+        noted = await house.noted()
+        assert noted is not None and (noted.trouble, house.monitor.health(OTHER).trouble) == ("", "")
+        assert OVER in await house.told()
+        house.monitor.failed(OTHER, PORT_TAKEN)
+        house.monitor.started(OTHER)
+        await house.pass_time(CHECK_EVERY_S)
+        assert "Address already in use" in house.monitor.health(OTHER).trouble, (
+            "one of this run lasts a while"
+        )
+
+
 async def test_where_nobody_says_how_it_is_a_trouble_of_before_the_start_is_looked_after_too(
     tmp_path: Path,
 ) -> None:

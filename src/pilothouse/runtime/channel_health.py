@@ -1,7 +1,8 @@
 """Watches the channels: stores the health of each, for `pilothouse status`, and alerts the owners.
 
 A channel is in trouble if it failed, reports trouble itself, or was silent for too long. Owners are told in their
-private chats on other channels, and told again when it runs and was heard from. A restart alone ends no trouble.
+private chats on other channels, and told again when it runs and was heard from. A restart alone ends no trouble; the
+first answer of the platform after it does.
 """
 
 from __future__ import annotations
@@ -44,12 +45,13 @@ SILENT = f"Nothing was heard from it for more than {SILENT_AFTER_S / 60:.0f} min
 
 class _State(Struct):
     """State of one channel. `trouble` is why it failed, or its trouble before the last stop, until it is well again;
-    `failures` counts the failures since it was last well."""
+    `failures` counts the failures since it was last well; `is_old` marks a trouble of an earlier run of the gateway."""
 
     started_at: float
     runs: bool = False
     trouble: str = ""
     failures: int = 0
+    is_old: bool = False
 
 
 class ChannelMonitor:
@@ -72,6 +74,7 @@ class ChannelMonitor:
         state = self._states[id]
         pause_s = PAUSE_S[min(state.failures, len(PAUSE_S) - 1)]
         state.runs, state.failures = False, state.failures + 1
+        state.is_old = False
         state.trouble = FAILED.format(why=ENDED if error is None else _reason(error))
         failed, self._any_failed = self._any_failed, anyio.Event()
         failed.set()
@@ -82,8 +85,10 @@ class ChannelMonitor:
         own = self._healths[id].health() if id in self._healths else None
         run_s = clock.monotonic() - state.started_at
         quiet_s = 0.0 if own is None else run_s if own.heard_at is None else clock.now() - own.heard_at
-        if state.runs and run_s >= SETTLED_S and quiet_s < run_s:
-            state.trouble, state.failures = "", 0
+        is_answered = own is not None and own.heard_at is not None and not own.trouble
+        is_settled = run_s >= SETTLED_S or (state.is_old and is_answered)
+        if state.runs and is_settled and quiet_s < run_s:
+            state.trouble, state.failures, state.is_old = "", 0, False
         trouble = own.trouble if own is not None and state.runs else ""
         trouble = trouble or state.trouble or (SILENT if min(quiet_s, run_s) > SILENT_AFTER_S else "")
         return ChannelHealth(own.heard_at if own else None, trouble)
@@ -106,11 +111,14 @@ class ChannelMonitor:
             await self._update(id, self.health(id))
 
     async def _load(self, id: ChannelId) -> None:
-        """Load the stored health. Trouble from before the start lasts until the channel proves to be well."""
+        """Load the stored health. Trouble from before the start lasts until the channel proves to be well: at the first
+        answer of its platform, or once it has run for a while if it reports no health."""
         last = await self._ports.read(partial(health_of, channel=id))
         if last is not None:
             self._noted[id] = last
-            self._states[id].trouble = self._states[id].trouble or last.trouble
+            state = self._states[id]
+            state.is_old = not state.trouble
+            state.trouble = state.trouble or last.trouble
         elif id not in self._healths:
             # Channels that report no health are stored only when they fail.
             self._noted[id] = HealthNote(self._ports.clock.now())
