@@ -470,6 +470,14 @@ async def test_the_same_command_twice_happens_once(tmp_path: Path) -> None:
         assert len(rig.said()) == 1
 
 
+async def test_a_task_added_where_no_gateway_runs_says_when_tasks_run(tmp_path: Path) -> None:
+    text = "Tasks run only while `pilothouse up` or a terminal chat is open."
+    for standby in (True, False):
+        (folder := tmp_path / str(standby)).mkdir()
+        async with open_rig(folder, standby=standby) as rig:
+            assert (text in await reply_to(rig, "/tasks add in 5m look")) is standby
+
+
 async def test_what_replaces_a_webhook_is_said_to_a_watcher_as_a_command_that_works(tmp_path: Path) -> None:
     async with open_rig(tmp_path, PuppetEngine()) as rig:
         told = await reply_to(rig, "/watch ann/shop#7")

@@ -23,6 +23,7 @@ from pilothouse.core.schedule import DAY_S, At, Cron, Every, Missed, Overlap, Ru
 from pilothouse.core.store import Tx
 from pilothouse.core.text import first_line
 from pilothouse.runtime.audit import record
+from pilothouse.runtime.channel_status import serves_channels
 from pilothouse.runtime.conversations.binding import narrowest, wishes_of, workspace_of
 from pilothouse.runtime.schedules.cron import find_zone
 from pilothouse.runtime.schedules.runs import begin_by_hand, rewrite_waiting, withdraw_waiting
@@ -33,6 +34,7 @@ from pilothouse.runtime.settings import Settings
 
 MAX_PER_PLACE = 200
 MAX_SCRIPT_CHARS = 20_000
+WHEN_TASKS_RUN = "Tasks run only while `pilothouse up` or a terminal chat is open."
 LONGEST_AGE_S = 31 * DAY_S
 
 
@@ -135,7 +137,8 @@ def add_schedule(
     tx.schedules.save(schedule)
     record(tx, at, wish.by, "schedule.added", schedule=schedule.id, timing=describe_timing(schedule.timing))
     waits = _ask_where_needed(tx, ids, settings, schedule, ruling, at)
-    return Done(schedule, f"Added {schedule.id}. {describe_runs(schedule, at)}{waits}")
+    when_run = "" if serves_channels(tx, at) else f" {WHEN_TASKS_RUN}"
+    return Done(schedule, f"Added {schedule.id}. {describe_runs(schedule, at)}{when_run}{waits}")
 
 
 def list_schedules(tx: Tx, place: ConversationId | None = None, *, over: bool = False) -> list[Schedule]:
