@@ -24,7 +24,7 @@ from pilothouse.core.clock import Clock
 from pilothouse.core.engine import Engine, EngineStatus
 from pilothouse.core.errors import StoreUnavailable
 from pilothouse.core.ids import ChannelId, ConversationId, EngineId, Epoch, UserId
-from pilothouse.core.message import Author, InboundMessage
+from pilothouse.core.message import Author, InboundMessage, conversation_id
 from pilothouse.core.people import People
 from pilothouse.core.policy import AskAlways, Classify, Policy
 from pilothouse.core.queue import QueueRow
@@ -194,6 +194,8 @@ class Rig:
             while True:
                 for posted in self.channel.sent:
                     if text in posted.text and not posted.deleted:
+                        if posted.part.data.get("kind") == "ask":
+                            await self.until_delivered(conversation_id(posted.ref.address))
                         return posted.text
                 await anyio.sleep(0.01)
 

@@ -114,7 +114,7 @@ async def test_no_command_of_a_member_changes_folder_mode_engine_people_trust_or
 
 async def test_only_an_owner_confirms_a_wider_mode(tmp_path: Path) -> None:
     async with open_rig(tmp_path) as rig:
-        assert "confirm it" in await told(rig, "/mode full-access", PERSON)
+        assert "answer the question" in await told(rig, "/mode full-access", PERSON)
         ask = await rig.until_asked()
         for author in (MEMBER, ADMIN, STRANGER):
             assert not (await rig.channel.answer(ask, "allow", author=author)).accepted
