@@ -120,7 +120,7 @@ class Views:
         await anyio.lowlevel.checkpoint_if_cancelled()
         with anyio.CancelScope(shield=True):
             made = await act()
-        return made  # noqa: RET504 - a scope might end its body early, for all that a type checker knows
+        return made  # noqa: RET504 - to a type checker, a scope may swallow an exception
 
     async def edit(self, channel: int, message: int, act: Callable[[], Awaitable[T]]) -> T | None:
         """Send an edit, or return None if a newer one replaced it."""
